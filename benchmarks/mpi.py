@@ -54,7 +54,7 @@ def total(ranks: Communicator, seconds: float) -> float:
 
 def alike(whole: Driver | None, divided: Driver, ranks: Communicator) -> bool:
     """Whether the first rank has the same velocity of both."""
-    velocity = divided.fields().velocity
+    velocity = divided.share.whole(divided.fields()).velocity
     return whole is None or bool(np.array_equal(whole.fields().velocity, velocity))
 
 

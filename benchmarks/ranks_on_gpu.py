@@ -214,7 +214,7 @@ def speeds(ranks: Communicator, options: argparse.Namespace) -> Iterator[Row]:
                     CudaDriver(lattice) if count == 1 else DistributedDriver(lattice, parts[count], CudaDriver, watched)
                 )
                 driver.advance(first_rows)
-                found = driver.fields().velocity
+                found = driver.share.whole(driver.fields()).velocity
                 velocity = found if count == 1 else velocity
                 taken = step_s(driver, nodes, some, options)
                 speed = nodes.count / float(np.median(taken))

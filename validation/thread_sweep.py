@@ -159,7 +159,7 @@ def sweep_snapshots(
             stepped = time.perf_counter()
             fields = driver.fields()
             fetched = time.perf_counter()
-            writer.append(0.0, *in_si(fields, plan))
+            writer.append(0.0, *in_si(fields, plan, driver.share))
             return np.diff([begin, stepped, fetched, time.perf_counter()])
 
         for every in INTERVALS:

@@ -98,6 +98,18 @@ class Communicator:
         kind.Free()
         return joined
 
+    def collect(self, numbers: NDArray[Any]) -> NDArray[Any] | None:
+        """The numbers (K, ...) of all ranks one after another, of each as many as it has; on the first rank alone."""
+        counts = np.empty(self.size, np.int64) if self.rank == 0 else None
+        self._wait(self._world.Igather(np.array([len(numbers)], np.int64), counts))
+        own = np.ascontiguousarray(numbers)
+        kind = self._mpi.BYTE.Create_contiguous(own.itemsize * int(np.prod(own.shape[1:]))).Commit()
+        found = np.empty((counts.sum(), *own.shape[1:]), own.dtype) if counts is not None else None
+        into = [found, counts.tolist(), None, kind] if counts is not None else None
+        self._wait(self._world.Igatherv([own, len(own), kind], into))
+        kind.Free()
+        return found
+
     def broadcast(self, arrays: Arrays | None) -> dict[str, NDArray[Any]] | None:
         """What the first rank has, arrays by name or none; what others give is not looked at."""
         announced = (

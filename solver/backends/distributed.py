@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from solver.backends.buffers import Buffers, Places
 from solver.backends.communicator import Communicator
+from solver.backends.driver import LatticeDriver
+from solver.backends.fields import Held
 from solver.backends.lattice import Lattice
-from solver.backends.splitting import Subdomain
+from solver.backends.share import RankShare
 from solver.backends.subdomains import DividedDriver, Make
 from solver.kernels.sums import Limbs
 
@@ -71,7 +73,8 @@ class DistributedDriver(DividedDriver):
     def __init__(self, whole: Lattice, subdomain: NDArray[np.integer], make: Make, ranks: Communicator) -> None:
         super().__init__(whole, subdomain, make, {ranks.rank})
         self._ranks, (self._part,), (self._driver,) = ranks, self.subdomains, self.drivers
-        self._all_places: dict[str, NDArray[np.int64]] = {}
+        self._ascending = np.argsort(self._part.rows)
+        self.share = RankShare(self._part.rows[self._ascending], whole.count, ranks)
         if not self.on_host:
             ranks.beside_device()
         self.device = f"{self._driver.device}, {ranks.size} ranks"
@@ -131,9 +134,10 @@ class DistributedDriver(DividedDriver):
     def _everywhere(self, numbers: NDArray[Any]) -> NDArray[Any]:
         return self._ranks.join(numbers.ravel()).reshape(-1, *numbers.shape[1:])
 
-    def _join(self, whole: NDArray[Any], places: str, part: Subdomain, values: NDArray[Any]) -> None:
-        """One component after another, so that nothing else of the size of the domain is held."""
-        if places not in self._all_places:
-            self._all_places[places] = self._ranks.join(getattr(part, places))
-        for component in np.ndindex(values.shape[:-1]):
-            whole[component][self._all_places[places]] = self._ranks.join(values[component])
+    def _gather(self, read: Callable[[LatticeDriver], Held]) -> Held:
+        held = read(self._driver)
+        return type(held)(*(array[..., self._ascending] for array in held.arrays()))
+
+    def state(self) -> dict[str, Any]:
+        """All that the next steps depend on, of which nodes and links are those of this rank."""
+        return self._with_since(self._state.shared(self._part, self._driver.state(), self._ranks))

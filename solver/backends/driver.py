@@ -14,6 +14,7 @@ from solver.backends.fields import MEAN, Fields, Held, Mean, Statistics
 from solver.backends.initial_populations import populations
 from solver.backends.lattice import Lattice
 from solver.backends.observation import Found, Observation, ObservationAccumulator
+from solver.backends.share import Share
 from solver.boundary.openings import backflow_limbs
 from solver.domain.division import Division
 from solver.kernels.sums import Limbs, limbs_by_group
@@ -28,12 +29,14 @@ class Driver(Protocol):
     layout : how the work is shared out there, for the log.
     division : how the lattice is divided; none where it is not.
     on_host : whether fields lie in the memory of the processor, where they are at hand.
+    share : nodes whose fields, means and statistics it gives: all, but of a rank.
     """
 
     device: str
     layout: str
     division: Division | None
     on_host: bool
+    share: Share
 
     def memory_bytes(self) -> int:
         """Memory that the run takes where it runs, up to now."""
@@ -59,7 +62,7 @@ class Driver(Protocol):
         """
 
     def fields(self) -> Fields:
-        """Fields of all nodes."""
+        """Fields of the nodes of this process."""
 
     def average(self, number: int, restart: bool) -> None:
         """Take the present state into the running mean of that number, or begin it with it; `MEAN` has statistics."""
@@ -88,10 +91,10 @@ class Driver(Protocol):
     def pressures(self) -> NDArray[np.float64]:
         """Filtered flow and stored pressure of each outlet with feedback, (M, 2)."""
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Any]:
         """All that the next steps, observations and means depend on, between pairs of steps: copies, by name."""
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of a driver of the same lattice."""
 
     def agreed(self, *numbers: int) -> tuple[int, ...]:
@@ -107,7 +110,7 @@ class LatticeDriver(ABC):
 
     Attributes
     ----------
-    device, layout, on_host : what it runs on, and how.
+    device, layout, on_host, share : what it runs on, and how.
     division : none; those who run several lattices have one.
     lattice : what it runs.
     populations : (lattice.slots,) where it runs; between pairs of steps slot (i, n) holds g_i arriving at node n.
@@ -121,6 +124,7 @@ class LatticeDriver(ABC):
     layout: str
     division: Division | None = None
     on_host: bool
+    share: Share = Share()
     lattice: Lattice
     populations: Any
     node_velocity: Any
@@ -260,17 +264,17 @@ class LatticeDriver(ABC):
             state["since"] = np.array(self.since)
         return state
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of a driver of the same lattice."""
         for name, array in self.held().items():
-            self.store(array, state[name])
+            self.store(array, np.asarray(state[name]))
         self.since = int(state.get("since", 0))
         for number in sorted({int(name.split("/")[0][5:]) for name in state if name.startswith("mean-")}):
             mean = self.means[number] = self.new_mean(number)
             mean.count = int(state[f"mean-{number}/count"])
             arrays = [array for held in mean.held() for array in held.arrays()]
             for k, array in enumerate(arrays):
-                self.store(array, state[f"mean-{number}/{k}"])
+                self.store(array, np.asarray(state[f"mean-{number}/{k}"]))
 
     def agreed(self, *numbers: int) -> tuple[int, ...]:
         """The numbers, which no other process has a say in."""

@@ -24,6 +24,7 @@ from solver.backends.driver import LatticeDriver
 from solver.backends.fields import Fields, Held, Statistics, held_bytes
 from solver.backends.lattice import Lattice
 from solver.backends.observation import Observation, ObservationAccumulator
+from solver.backends.share import Share
 from solver.backends.splitting import Subdomain, split
 from solver.backends.whole_state import WholeState
 from solver.domain.division import Division
@@ -48,12 +49,14 @@ class DividedDriver(ABC):
     ----------
     device, layout, on_host : what it runs on, and how.
     division : what its parts have to do, and what they exchange.
+    share : nodes whose fields it gives.
     subdomains, drivers : its own parts and who runs each.
     """
 
     device: str
     layout: str
     division: Division | None
+    share: Share = Share()
 
     def __init__(
         self, whole: Lattice, subdomain: NDArray[np.integer], make: Make, own: Collection[int] | None = None
@@ -162,17 +165,6 @@ class DividedDriver(ABC):
     def _everywhere(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Rows of all subdomains, from the rows of the own ones."""
 
-    @abstractmethod
-    def _join(self, whole: NDArray[Any], places: str, part: Subdomain, values: NDArray[Any]) -> None:
-        """Put numbers of an own subdomain, and of those that others have, where they stand in the whole domain.
-
-        Parameters
-        ----------
-        whole : (..., K) of all nodes or links.
-        places : attribute of a subdomain that says where its own stand along the last axis.
-        part, values : a subdomain, and its numbers.
-        """
-
     def _memory_bytes(self) -> int:
         """Memory of the own subdomains."""
         return sum(driver.memory_bytes() for driver in self.drivers) + held_bytes((self._buffers, self._ghost_buffers))
@@ -202,8 +194,12 @@ class DividedDriver(ABC):
         """What was read last."""
         return self.drivers[0].volume()
 
+    @abstractmethod
+    def _gather(self, read: Callable[[LatticeDriver], Held]) -> Held:
+        """What is held of the nodes of this process, from what is read of those of each own part."""
+
     def fields(self) -> Fields:
-        """Fields of all nodes."""
+        """Fields of the nodes of this process."""
         return self._gather(lambda driver: driver.fields())
 
     def average(self, number: int, restart: bool) -> None:
@@ -218,22 +214,6 @@ class DividedDriver(ABC):
     def statistics(self) -> Statistics:
         """Statistics of the states that were taken into the mean over time."""
         return self._gather(lambda driver: driver.statistics())
-
-    def _gather(self, read: Callable[[LatticeDriver], Held]) -> Held:
-        """What is held of all nodes, from what is read of those of each part."""
-        whole: Held | None = None
-        for part, driver in self._parts():
-            held = read(driver)
-            if whole is None:
-                whole = type(held)(*map(self._room, held.arrays()))
-            for into, values in zip(whole.arrays(), held.arrays(), strict=True):
-                self._join(into, "rows", part, values)
-        assert whole is not None
-        return whole
-
-    def _room(self, of_subdomain: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Empty arrays for all nodes, shaped like these of a subdomain."""
-        return np.empty((*of_subdomain.shape[:-1], self._count), self._real)
 
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound."""
@@ -254,16 +234,16 @@ class DividedDriver(ABC):
         """Filtered flow and stored pressure of each outlet with feedback, which all parts know."""
         return self.drivers[0].pressures()
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
         """All that the next steps depend on, in the order of the whole lattice: that of a driver of all of it, or of
         any other division.
         """
-        whole: dict[str, NDArray[Any]] = {}
-        for part, driver in self._parts():
-            self._state.take(whole, part, driver.state(), self._join)
-        return whole | ({"since": np.array(self._since)} if self._corrected else {})
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def _with_since(self, state: dict[str, Any]) -> dict[str, Any]:
+        return state | ({"since": np.array(self._since)} if self._corrected else {})
+
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of a driver of the same lattice, however that was divided."""
         self._since = int(state.get("since", 0))
         for part, driver in self._parts():
@@ -309,8 +289,27 @@ class SubdomainsDriver(DividedDriver):
     def _everywhere(self, numbers: NDArray[Any]) -> NDArray[Any]:
         return numbers
 
-    def _join(self, whole: NDArray[Any], places: str, part: Subdomain, values: NDArray[Any]) -> None:
-        whole[..., getattr(part, places)] = values
+    def _gather(self, read: Callable[[LatticeDriver], Held]) -> Held:
+        whole: Held | None = None
+        for part, driver in self._parts():
+            held = read(driver)
+            if whole is None:
+                whole = type(held)(*map(self._room, held.arrays()))
+            for into, values in zip(whole.arrays(), held.arrays(), strict=True):
+                into[..., part.rows] = values
+        assert whole is not None
+        return whole
+
+    def _room(self, of_subdomain: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Empty arrays for all nodes, shaped like these of a subdomain."""
+        return np.empty((*of_subdomain.shape[:-1], self._count), self._real)
+
+    def state(self) -> dict[str, Any]:
+        """All that the next steps depend on."""
+        whole: dict[str, NDArray[Any]] = {}
+        for part, driver in self._parts():
+            self._state.take(whole, part, driver.state())
+        return self._with_since(whole)
 
 
 def _work(part: Subdomain) -> tuple[int, int, int, int]:

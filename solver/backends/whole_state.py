@@ -5,13 +5,15 @@ Between pairs of steps slot (i, n) holds what arrives at node n, so that halos h
 populations of all own slots, and what is kept of nodes and links, are all of a state. Padding rows hold fluid at rest.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.backends.communicator import Communicator
 from solver.backends.lattice import Lattice
+from solver.backends.share import Shared
 from solver.backends.splitting import Subdomain
 
 ROWS = "rows"
@@ -28,7 +30,6 @@ PLACES = {
 All else, but for means, all subdomains have alike."""
 
 Arrays = Mapping[str, NDArray[Any]]
-Join = Callable[[NDArray[Any], str, Subdomain, NDArray[Any]], None]
 
 
 class WholeState:
@@ -48,61 +49,100 @@ class WholeState:
             "outlet_links": len(whole.outlets.slot),
         }
 
-    def take(self, state: dict[str, NDArray[Any]], part: Subdomain, of_part: Arrays, join: Join) -> None:
+    def take(self, state: dict[str, NDArray[Any]], part: Subdomain, of_part: Arrays) -> None:
         """Take the state of a part into that of the whole.
 
         Parameters
         ----------
         state : of the whole, which begins empty.
         part, of_part : a subdomain, and the state of its driver.
-        join : puts numbers of a subdomain where they stand; of all subdomains at once where processes have one each.
         """
         for name, array in of_part.items():
-            places = _places(name)
-            if places is None or (places == ROWS and not array.size) or not self._counts[places]:
+            places = self._places(name, array)
+            if places is None:
                 state[name] = array
                 continue
             if name not in state:
-                state[name] = self._room(name, array, self._counts[places])
-            into, values = self._nodes(name, state[name], self._stride, self._count), array
-            if places == ROWS:
-                values = self._nodes(name, array, part.lattice.stride, part.lattice.count)
-            elif values.size != len(getattr(part, places)):  # of walls that do not move
-                values = np.zeros(len(getattr(part, places)), array.dtype)
-            join(into, places, part, values)
+                state[name] = np.full(self._shape(name, array), self._at_rest(name), array.dtype)
+            whole = state[name].reshape(self._split(name, state[name].shape))
+            whole[..., getattr(part, places)] = self._values(name, array, places, part)
 
-    def of_part(self, state: Arrays, part: Subdomain, held: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    def shared(self, part: Subdomain, of_part: Arrays, ranks: Communicator) -> dict[str, Any]:
+        """The state of the whole where each rank has a part: its own, and what all have alike.
+
+        Parameters
+        ----------
+        part, of_part : the subdomain of this rank, and the state of its driver.
+        ranks : all of them.
+        """
+        state: dict[str, Any] = {}
+        for name, array in of_part.items():
+            places = self._places(name, array)
+            if places is None:
+                state[name] = array
+                continue
+            shape, where = self._shape(name, array), getattr(part, places)
+            order, values = np.argsort(where), self._values(name, array, places, part)
+            split, fill = self._split(name, shape), self._at_rest(name)
+            state[name] = Shared(shape, array.dtype, split, fill, where[order], values[..., order], ranks)
+        return state
+
+    def of_part(self, state: Mapping[str, Any], part: Subdomain, held: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """The state of a part's driver.
 
         Parameters
         ----------
-        state : of the whole.
+        state : of the whole: arrays, or what gives numbers at given places of one.
         part : a subdomain.
         held : arrays of its driver.
         """
-        found, lattice = dict(state), part.lattice
+        found, lattice = {}, part.lattice
         for name, array in state.items():
             places = _places(name)
-            if places is None or not array.size:
+            if places is None or not np.prod(array.shape):
+                found[name] = np.asarray(array)
                 continue
+            where, split = getattr(part, places), self._split(name, array.shape)
+            plain = isinstance(array, np.ndarray)
+            values = array.reshape(split)[..., where] if plain else array.pick(where, split)
             if name in held and not held[name].size:
-                found[name] = array[:0]
-                continue
-            values = self._nodes(name, array, self._stride, self._count)[..., getattr(part, places)]
-            found[name] = values
-            if name in ("populations", "omega"):
+                values = values[..., :0]
+            elif name in ("populations", "omega"):
                 size = lattice.slots if name == "populations" else lattice.stride
-                found[name] = np.full(size, self._at_rest(name), array.dtype)
-                self._nodes(name, found[name], lattice.stride, lattice.count)[:] = values
+                own = np.full(size, self._at_rest(name), array.dtype)
+                self._nodes(name, own, lattice.stride, lattice.count)[:] = values
+                values = own
+            found[name] = values
         return found
+
+    def _places(self, name: str, array: NDArray[Any]) -> str | None:
+        """Attribute of a subdomain that says where numbers of a part's array stand; none where all have it alike."""
+        places = _places(name)
+        if places is None or (places == ROWS and not array.size) or not self._counts[places]:
+            return None
+        return places
+
+    def _values(self, name: str, array: NDArray[Any], places: str, part: Subdomain) -> NDArray[Any]:
+        """What an array of a part has of its nodes or links, (..., K)."""
+        if places == ROWS:
+            return self._nodes(name, array, part.lattice.stride, part.lattice.count)
+        if array.size != len(getattr(part, places)):  # of walls that do not move
+            return np.zeros(len(getattr(part, places)), array.dtype)
+        return array
+
+    def _shape(self, name: str, of_part: NDArray[Any]) -> tuple[int, ...]:
+        """Shape of an array of the whole, as one driver of it holds it."""
+        places = _places(name)
+        assert places is not None
+        of_rows = {"populations": (self._q * self._stride,), "omega": (self._stride,)}
+        return of_rows.get(name, (*of_part.shape[:-1], self._counts[places]))
+
+    def _split(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The same with nodes or links along the last axis."""
+        return (self._q, self._stride) if name == "populations" else shape
 
     def _at_rest(self, name: str) -> Any:
         return self._omega if name == "omega" else 0
-
-    def _room(self, name: str, like: NDArray[Any], count: int) -> NDArray[Any]:
-        """An array of the whole, where padding is at rest."""
-        shape = {"populations": (self._q * self._stride,), "omega": (self._stride,)}
-        return np.full(shape.get(name, (*like.shape[:-1], count)), self._at_rest(name), like.dtype)
 
     def _nodes(self, name: str, array: NDArray[Any], stride: int, count: int) -> NDArray[Any]:
         """A view of what an array holds of nodes, without padding and halo; of links it is the array."""

@@ -57,8 +57,8 @@ class LayerFriction:
     depth: float
 
     def flow(self, velocity: NDArray[np.floating]) -> float:
-        """Flow out of the vessel through the layers, the mean over them, from the velocity of all nodes, (3, N)."""
-        return float(self.normal @ velocity[:, self.rows].sum(axis=1, dtype=np.float64)) / self.depth
+        """Flow out of the vessel through the layers, the mean over them, from the velocity of their nodes, (3, K)."""
+        return float(self.normal @ velocity.sum(axis=1, dtype=np.float64)) / self.depth
 
 
 def inlet_layers(

@@ -83,9 +83,10 @@ class ParabolicWalls:
         """
         stencil, neighbours = velocity_set(nodes.q), Neighbours(nodes)
         back, node = np.divmod(walls.slot.astype(np.int64), stride)
-        distance = np.full((nodes.q, nodes.count), np.nan)
-        distance[nodes.wall_link_direction, nodes.wall_link_node] = nodes.wall_link_q
-        q = distance[stencil.opposite[back], node]
+        listed = nodes.wall_link_direction * np.int64(nodes.count) + nodes.wall_link_node
+        order = np.argsort(listed)
+        place = np.searchsorted(listed, stencil.opposite[back] * nodes.count + node, sorter=order)
+        q = nodes.wall_link_q[order[place]].astype(np.float64)
         rows = np.tile(node, (3, 1))
         for direction in np.unique(back):
             mine, beside = back == direction, neighbours.along(int(direction))

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -25,11 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.communicator import Communicator, world
+from solver.backends.share import Index, Shared
 from solver.coupling.around import read_around
 from solver.domain.nodes import load
 from solver.ranks.heartbeat import beating
 from solver.ranks.versions import versions
-from solver.run.checkpoint import SNAPSHOTS, Arrays, Checkpoints, State
+from solver.run.checkpoint import SNAPSHOTS, Arrays, Checkpoints, State, Stored
 from solver.run.settings import parse
 from solver.run.setup import choose_backend, no_device
 from solver.run.solve import require_no_promise, solve
@@ -75,6 +77,40 @@ class Task:
         return json.dumps(asdict(self))
 
 
+@dataclass(frozen=True)
+class BroadcastArray(Stored):
+    """An array of a file that the first rank reads and tells the others, a piece after another.
+
+    Attributes
+    ----------
+    ranks : all of them, which ask for the same pieces together.
+    """
+
+    ranks: Communicator
+
+    def read(self, index: Index) -> NDArray[Any]:
+        """A piece of it."""
+        found = self.ranks.broadcast({"piece": super().read(index)} if self.ranks.rank == 0 else None)
+        assert found is not None
+        return found["piece"]
+
+
+LATE = "late"
+"""Name by which ranks tell each other what is read only when it is used."""
+
+
+def _at_hand(state: State) -> Arrays:
+    """What ranks are told of a state at once: arrays that are at hand, and which others there are."""
+    late = [
+        (str(each.path), each.name, each.shape, each.dtype.str)
+        for each in state.arrays.values()
+        if isinstance(each, Stored)
+    ]
+    small = {name: array for name, array in state.arrays.items() if not isinstance(array, Stored)}
+    names = np.frombuffer(json.dumps(late).encode(), np.uint8)
+    return {**small, "step": np.array(state.step), LATE: names}
+
+
 class SharedCheckpoints(Checkpoints):
     """Checkpoints that the first rank reads and writes for all.
 
@@ -94,20 +130,37 @@ class SharedCheckpoints(Checkpoints):
         return self._ranks.rank == 0 and super().due
 
     def write(self, step: int, arrays: Arrays, snapshots: Any) -> None:
-        """Keep a state, which all ranks have."""
+        """Keep a state, of which each rank has a part."""
         if self._ranks.rank == 0:
             super().write(step, arrays, snapshots)
+            return
+        for array in arrays.values():
+            if isinstance(array, Shared):
+                deque(array.pieces(), maxlen=0)
 
     def newest(
-        self, like: Callable[[], Arrays], fits: Callable[[int, Arrays], bool] = lambda step, arrays: True
+        self,
+        like: Callable[[], Arrays],
+        fits: Callable[[int, Arrays], bool] = lambda step, arrays: True,
+        late: str | None = None,
     ) -> State | None:
-        """The newest state of this run; snapshots, which the first rank alone writes, are empty on the others."""
-        alike = like()  # which all ranks ask each other for
-        found = super().newest(lambda: alike, fits) if self._ranks.rank == 0 else None
-        arrays = self._ranks.broadcast({**found.arrays, "step": np.array(found.step)} if found else None)
-        if arrays is None or found:
-            return found
-        return State(int(arrays["step"]), arrays, {int(step): {} for step in arrays[SNAPSHOTS]})
+        """The newest state of this run, of whose arrays each rank takes what it has use for; snapshots, which the first
+        rank alone writes, are empty on the others.
+        """
+        found = super().newest(like, fits, late) if self._ranks.rank == 0 else None
+        arrays = self._ranks.broadcast(_at_hand(found) if found else None)
+        if arrays is None:
+            return None
+        others = json.loads(arrays[LATE].tobytes())
+        stored = {
+            name: BroadcastArray(Path(path), name, tuple(shape), np.dtype(kind), self._ranks)
+            for path, name, shape, kind in others
+        }
+        return State(
+            int(arrays["step"]),
+            arrays | stored,
+            found.snapshots if found else {int(each): {} for each in arrays[SNAPSHOTS]},
+        )
 
     def peek(self, name: str) -> NDArray[np.generic] | None:
         """An array of the newest state of this run; none if there is none."""

@@ -19,11 +19,13 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.backends.share import BLOCK_ROWS, Index, index_of, pieces_of
 from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
 from solver.runtime.errors import StageError, remedy_of
 from solver.runtime.outputs import require_room
 
-Arrays = Mapping[str, NDArray[np.generic]]
+Arrays = Mapping[str, Any]
+"""Arrays by name, or what has their shape and type and gives them in pieces: of ranks, of a file."""
 
 KEPT = 2
 """Checkpoints that are kept: the newest, and the one before it in case that one is damaged."""
@@ -45,7 +47,8 @@ class State:
     ----------
     step : the last one that was done.
     arrays : by name.
-    snapshots : those taken so far, by their step, in their order: arrays by name, each.
+    snapshots : those taken so far, by their step, in their order: arrays by name, each. What is as large as the flow is
+        read only when it is used.
     """
 
     step: int
@@ -111,7 +114,10 @@ class Checkpoints:
         self._last = time.monotonic()
 
     def newest(
-        self, like: Callable[[], Arrays], fits: Callable[[int, Arrays], bool] = lambda step, arrays: True
+        self,
+        like: Callable[[], Arrays],
+        fits: Callable[[int, Arrays], bool] = lambda step, arrays: True,
+        late: str | None = None,
     ) -> State | None:
         """The newest state that is valid and belongs to this run; none if there is none.
 
@@ -119,6 +125,7 @@ class Checkpoints:
         ----------
         like : what gives arrays that it must hold, of these types and shapes.
         fits : whether the run comes by the state of a step with such arrays.
+        late : how names of arrays begin that come as :class:`Stored`, to be read when they are used.
         """
         for path in reversed(self._files("step-")):
             step = int(path.stem.removeprefix("step-"))
@@ -129,11 +136,11 @@ class Checkpoints:
                         self.log.info(message, step)
                         continue
                     _require_alike(file, like())
-                    found = _arrays(file)
+                    found = _arrays(file, path, late)
                 if not fits(step, found):
                     self.log.info("checkpoint of step %d: of a run with another end; it is not used", step)
                     continue
-                snapshots = {int(taken): _read(self._snapshot(int(taken))) for taken in found[SNAPSHOTS]}
+                snapshots = {int(taken): _snapshot(self._snapshot(int(taken))) for taken in found[SNAPSHOTS]}
             except (OSError, KeyError, ValueError) as error:
                 self.log.warning("warning: checkpoint of step %d is damaged (%s); it is not used", step, error)
                 continue
@@ -176,6 +183,51 @@ class Checkpoints:
             path.unlink()
 
 
+@dataclass(frozen=True)
+class Stored:
+    """An array of a file, which is read when and as far as it is used.
+
+    Attributes
+    ----------
+    path, name : the file, and the array in it.
+    shape, dtype : of it.
+    """
+
+    path: Path
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.read(())
+
+    def read(self, index: Index) -> NDArray[Any]:
+        """A piece of it."""
+        with h5py.File(self.path, "r") as file:
+            return np.asarray(file[self.name][index])
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """All of it, some rows after others."""
+        for first in range(0, self.shape[0], BLOCK_ROWS):
+            yield self.read((slice(first, first + BLOCK_ROWS),))
+
+    def pick(self, places: NDArray[np.int64], split: tuple[int, ...]) -> NDArray[Any]:
+        """Numbers at some places along the last axis of an array that is stored flat or in its shape, (..., K).
+
+        Parameters
+        ----------
+        places : (K,) of them.
+        split : shape of the array.
+        """
+        found, order = np.empty((*split[:-1], len(places)), self.dtype), np.argsort(places)
+        ascending = places[order]
+        for lead, first, last in pieces_of(split):
+            block = self.read(index_of(self.shape, split, lead, first, last))
+            own = slice(*np.searchsorted(ascending, (first, last)).tolist())
+            found[lead][order[own]] = block[ascending[own] - first]
+        return found
+
+
 def _write(path: Path, arrays: Arrays, identity: str = "") -> None:
     """Write arrays, with a checksum trailer; the file appears whole, also after a loss of power, or not at all."""
     partial = path.with_name(f".{path.name}")
@@ -184,7 +236,7 @@ def _write(path: Path, arrays: Arrays, identity: str = "") -> None:
         with h5py.File(partial, "w") as file:
             file.attrs[IDENTITY] = identity
             for name, array in arrays.items():
-                file.create_dataset(name, data=array)
+                _put(file, name, array)
         write_checksum_trailer(partial)
         with partial.open("rb") as stream:
             os.fsync(stream.fileno())
@@ -207,17 +259,33 @@ def _opened(path: Path) -> Iterator[h5py.File]:
         yield file
 
 
-def _read(path: Path) -> dict[str, NDArray[np.generic]]:
-    """The arrays of a file; errors are those of :func:`_opened`."""
+def _put(file: h5py.File, name: str, array: Any) -> None:
+    """Write an array, or piece after piece."""
+    if isinstance(array, np.ndarray):
+        file.create_dataset(name, data=array)
+        return
+    dataset = file.create_dataset(name, array.shape, array.dtype, fillvalue=array.fill)
+    for index, piece in array.pieces():
+        dataset[index] = piece
+
+
+def _snapshot(path: Path) -> dict[str, Any]:
+    """The arrays of a snapshot; errors are those of :func:`_opened`."""
     with _opened(path) as file:
-        return _arrays(file)
+        return _arrays(file, path, "")
 
 
-def _arrays(file: h5py.File) -> dict[str, NDArray[np.generic]]:
-    """The arrays of a file, those in groups too."""
+def _arrays(file: h5py.File, path: Path, late: str | None) -> dict[str, Any]:
+    """The arrays of a file, those in groups too; names that begin so, but for single numbers, are read later."""
     names: list[str] = []
     file.visit(names.append)
-    return {name: file[name][()] for name in names if isinstance(file[name], h5py.Dataset)}
+    sets = {name: file[name] for name in names if isinstance(file[name], h5py.Dataset)}
+    return {
+        name: Stored(path, name, found.shape, found.dtype)
+        if late is not None and name.startswith(late) and found.ndim
+        else found[()]
+        for name, found in sets.items()
+    }
 
 
 def _require_alike(file: h5py.File, like: Arrays) -> None:

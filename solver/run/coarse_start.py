@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.backends.driver import Driver
 from solver.backends.fields import Fields
 from solver.domain.halving import NotHalved, Rows, halved
 from solver.domain.nodes import Nodes
@@ -103,7 +104,7 @@ class Coarse:
         """
         began, run = time.monotonic(), self.run
         run.run(UnwrittenFlow())
-        fields = self._on_fine(_packed(run.driver.fields()), _at_walls(self._fine, self._plan))
+        fields = self._on_fine(_packed(_whole(run.driver)), _at_walls(self._fine, self._plan))
         self._driver.begin_with(fields, run.driver.pressures() / self._of_outlets)
         updates = run.start.node_updates + run.step * self.nodes.count
         seconds, unsteady = time.monotonic() - began, run.watch.begun is not None
@@ -122,7 +123,7 @@ class Coarse:
         """
         due = self._last + self._rest * self._apart + self._together
         if step == due - self._together:
-            self._before = self._from_fine(self._driver.fields())
+            self._before = self._from_fine(_whole(self._driver))
         if step != due:
             return 0
         closer = residual < WORTH * self._residual
@@ -131,7 +132,7 @@ class Coarse:
         return self._go_ahead()
 
     def _go_ahead(self) -> int:
-        fields, state = self._driver.fields(), self._driver.pressures() * self._of_outlets
+        fields, state = _whole(self._driver), self._driver.pressures() * self._of_outlets
         now = self._from_fine(fields)
         moved = (now - self._before) * (self._steps * self._times / self._together)
         missed = moved - (self._later(self._before, state) - self._before)
@@ -150,7 +151,7 @@ class Coarse:
         """Fields of the coarse lattice after T."""
         self.run.driver.begin_with(_unpacked(packed), state)
         self.run.driver.advance(self._full_flow.at(0, self._steps))
-        return _packed(self.run.driver.fields())
+        return _packed(_whole(self.run.driver))
 
     def _from_fine(self, fields: Fields) -> Reals:
         """Fields of the fine lattice at the coarse nodes, in units of the coarse one, (10, M)."""
@@ -289,6 +290,11 @@ def _at_walls(nodes: Nodes, plan: Plan) -> Reals:
     for name, moving in plan.moving.items():
         velocity[:, nodes.wall_link_patch == nodes.patches.index(name) + 1] = np.array(moving)[:, None]
     return velocity
+
+
+def _whole(driver: Driver) -> Fields:
+    """Fields of all nodes."""
+    return driver.share.whole(driver.fields())
 
 
 def _packed(fields: Fields) -> Reals:

@@ -8,7 +8,8 @@ sigma = -(1 - 1/(2 tau)) Pi = 2 mu S, in the order XX, YY, ZZ, XY, YZ, XZ of VTK
 sigma.n is the traction of the wall on the fluid, against the flow; -sigma.n drags the wall along the flow.
 """
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +19,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.backends.share import BLOCK_ROWS, Index, Share
 from solver.domain.nodes import Nodes
-from solver.run.vtkhdf import Steps, add_points, begin, extend, write_lattice
+from solver.run.vtkhdf import Steps, add_points, begin, write_lattice
 from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
 from solver.runtime.errors import StageError
 from solver.runtime.outputs import require_room
@@ -83,6 +85,42 @@ def steady_statistics(
     return FlowStatistics(np.sqrt(square), density_kg_m3 / 2 * square, shear_rate, viscosity_pa_s * shear_rate**2)
 
 
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows of an array in an open file, which are read some at a time.
+
+    Attributes
+    ----------
+    data : the array.
+    rows : of it.
+    """
+
+    data: Any
+    rows: slice
+    fill = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of these rows."""
+        return (self.rows.stop - self.rows.start, *self.data.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the numbers."""
+        return np.dtype(self.data.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that they would take."""
+        return int(np.prod(self.shape)) * self.dtype.itemsize
+
+    def pieces(self) -> Iterator[tuple[Index, NDArray[Any]]]:
+        """Some rows after others: where they stand, and their numbers."""
+        for first in range(0, self.shape[0], BLOCK_ROWS):
+            last = min(first + BLOCK_ROWS, self.shape[0])
+            yield (slice(first, last),), self.data[self.rows.start + first : self.rows.start + last]
+
+
 class FlowWriter:
     """Writes a flow file step by step; a context manager, at whose end the file gets its checksum trailer.
 
@@ -91,10 +129,11 @@ class FlowWriter:
     path : file to write.
     nodes : the geometry.
     varying : whether the viscosity varies, and is written, too.
+    share : nodes that arrays are given of: all, but on a rank.
     """
 
-    def __init__(self, path: Path, nodes: Nodes, varying: bool = False) -> None:
-        self._path = path
+    def __init__(self, path: Path, nodes: Nodes, varying: bool = False, share: Share | None = None) -> None:
+        self._path, self._share = path, share or Share()
         self._file = h5py.File(path, "w")
         self._fields = FIELDS | VARYING if varying else FIELDS
         self._static = [*(MEANS[name] for name in self._fields), *FlowStatistics._fields]
@@ -127,9 +166,13 @@ class FlowWriter:
         viscosity_pa_s : (N,) effective viscosity, where it varies.
         """
         fields = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s)
-        self._require_room(fields)
-        for name, values in zip(self._fields, fields, strict=True):
-            extend(self._data[name], values)
+        self._append(time_s, map(self._share.blocks, fields))
+
+    def _append(self, time_s: float, fields: Iterable[Iterable[NDArray[np.floating]]]) -> None:
+        """Add a time step, some rows of each field after others."""
+        self._require_room(self._fields)
+        for name, blocks in zip(self._fields, fields, strict=True):
+            self._write(name, blocks, self._steps.count * self._count)
         self._steps.append(time_s, dict.fromkeys(self._fields, self._steps.count * self._count))
 
     def average(
@@ -150,23 +193,31 @@ class FlowWriter:
         statistics : over the same time.
         """
         arrays = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s, *statistics)
-        self._require_room(arrays)
+        self._require_room(self._static)
         for name, values in zip(self._static, arrays, strict=True):
-            self._data[name].resize(len(values), axis=0)
-            self._data[name][:] = values
+            self._write(name, self._share.blocks(values), 0)
 
-    def taken(self, step: int) -> dict[str, NDArray[np.float64] | NDArray[np.float32]]:
+    def _write(self, name: str, blocks: Iterable[NDArray[np.floating]], first: int) -> None:
+        """Write numbers of all nodes, some rows after others, from a row of an array on, where it ends then."""
+        data = self._data[name]
+        data.resize(first + self._count, axis=0)
+        for block in blocks:
+            data[first : first + len(block)] = block
+            first += len(block)
+
+    def taken(self, step: int) -> dict[str, NDArray[np.float64] | StoredRows]:
         """A time step that was added, as :meth:`restore` takes it."""
-        first = step * self._count
-        fields = {name: self._data[name][first : first + self._count] for name in self._fields}
+        rows = slice(step * self._count, (step + 1) * self._count)
+        fields = {name: StoredRows(self._data[name], rows) for name in self._fields}
         return {"time_s": np.array(self._steps.time_s(step)), **fields}
 
-    def restore(self, taken: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, taken: Mapping[str, Any]) -> None:
         """Add a time step again that another writer had taken."""
-        self.append(float(taken["time_s"]), *(taken[name] for name in self._fields))
+        self._append(float(taken["time_s"]), (taken[name].blocks() for name in self._fields))
 
-    def _require_room(self, arrays: tuple[NDArray[np.floating], ...]) -> None:
-        require_room(self._path, sum(array.size * ITEM_BYTES for array in arrays))
+    def _require_room(self, names: Iterable[str]) -> None:
+        numbers = sum(int(np.prod(self._data[name].shape[1:])) for name in names)
+        require_room(self._path, self._count * numbers * ITEM_BYTES)
 
     def start_over(self) -> None:
         """Take all time steps out again."""
@@ -186,7 +237,7 @@ class FlowWriter:
 
 
 class UnwrittenFlow(FlowWriter):
-    """A flow file that is not written: that of a run which is but a start, or of a rank for which another writes."""
+    """A flow file that is not written: that of a run which is but a start."""
 
     def __init__(self) -> None:
         """Nothing to open."""
@@ -197,7 +248,7 @@ class UnwrittenFlow(FlowWriter):
     def average(self, *_: Any, statistics: Any = None) -> None:
         """No file."""
 
-    def restore(self, taken: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, taken: Mapping[str, Any]) -> None:
         """No file."""
 
     def start_over(self) -> None:
@@ -205,6 +256,27 @@ class UnwrittenFlow(FlowWriter):
 
     def __exit__(self, *_: Any) -> None:
         """Nothing to close."""
+
+
+class FlowOfRank(UnwrittenFlow):
+    """What a rank does while the first one writes: it gives its own numbers.
+
+    Parameters
+    ----------
+    share : its nodes.
+    """
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+
+    def append(self, time_s: float, *fields: NDArray[np.floating]) -> None:
+        """Give those of a time step."""
+        for values in fields:
+            deque(self._share.blocks(values), maxlen=0)
+
+    def average(self, *fields: NDArray[np.floating], statistics: Any = ()) -> None:
+        """Give means and statistics."""
+        self.append(0.0, *fields, *statistics)
 
 
 @dataclass(frozen=True)

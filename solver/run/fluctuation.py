@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solver.backends.driver import Driver
 from solver.backends.fields import MEAN
+from solver.kernels.sums import Limbs, limbs_by_group, total
 from solver.run.convergence import BATCHES, CERTAIN, Reals, signals, standard_error
 from solver.run.monitor import Row
 
@@ -120,9 +122,15 @@ def fluctuation(rows: Sequence[Row], through_s: float, velocity_rms: float, drif
 
 def velocity_rms(driver: Driver) -> float:
     """Root mean square of the velocity's deviation from its mean, over that of the mean, of what a driver averaged."""
-    square = float(driver.statistics().square.sum(dtype=np.float64))
-    of_mean = float(np.square(driver.mean(MEAN).velocity, dtype=np.float64).sum())
-    return float(np.sqrt(max(square / max(of_mean, 1e-300) - 1, 0.0)))
+    velocity = np.square(driver.mean(MEAN).velocity, dtype=np.float64)
+    own = np.concatenate([_limbs(driver.statistics().square), *map(_limbs, velocity)])
+    square, *of_mean = total(driver.share.total(own)).tolist()
+    return float(np.sqrt(max(square / max(sum(of_mean), 1e-300) - 1, 0.0)))
+
+
+def _limbs(values: NDArray[np.floating]) -> Limbs:
+    """Limbs of the sum of values, (1, 3)."""
+    return limbs_by_group(values, np.zeros(len(values), np.int8), 1)
 
 
 def balanced(rows: Sequence[Row]) -> bool:

@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solver.backends.driver import Driver
 from solver.backends.fields import MEAN, Fields
@@ -57,14 +58,19 @@ class Results:
             writer.start_over()
             self.snapshots.clear()
         self.snapshots.append(step)
-        writer.append(step * plan.units.dt_s, *in_si(self._fields(plan), plan))
+        writer.append(step * plan.units.dt_s, *self._in_si(self._fields(plan), plan))
 
     def _fields(self, plan: Plan) -> Fields:
-        """Fields of all nodes; at which part of them the limiter acts is noted."""
+        """Fields of the nodes of this process; at which part of all nodes the limiter acts is noted."""
         fields = self._driver.fields()
         if (limit := plan.shear_limit) is not None:
-            self._limited.append(float((plan.shear_rate(fields) > limit).mean()))
+            own = np.array([np.count_nonzero(plan.shear_rate(fields) > limit), len(fields.drho)])
+            limited, nodes = self._driver.share.total(own).tolist()
+            self._limited.append(limited / nodes)
         return fields
+
+    def _in_si(self, fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
+        return in_si(fields, plan, self._driver.share)
 
     @property
     def limited(self) -> float | None:
@@ -88,14 +94,14 @@ class Results:
         schedule, driver = plan.schedule, self._driver
         if schedule.cycle is None:
             present = self._fields(plan)
-            last = in_si(driver.mean(MEAN) if state == "unsteady" else present, plan)
+            last = self._in_si(driver.mean(MEAN) if state == "unsteady" else present, plan)
             writer.append(step * plan.units.dt_s, *last)
         elif schedule.averaged:
             for number, within in enumerate(schedule.snapshots):
                 time_s = (step - schedule.cycle + within) * plan.units.dt_s
-                writer.append(time_s, *in_si(driver.mean(MEAN + 1 + number), plan))
+                writer.append(time_s, *self._in_si(driver.mean(MEAN + 1 + number), plan))
         if state == "steady" or (schedule.cycle is None and self.averaged is None):
             writer.average(*last, statistics=settled_statistics(last, plan.units))
         else:
             statistics = statistics_in_si(driver.statistics(), plan.units)
-            writer.average(*in_si(driver.mean(MEAN), plan), statistics=statistics)
+            writer.average(*self._in_si(driver.mean(MEAN), plan), statistics=statistics)

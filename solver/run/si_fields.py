@@ -7,30 +7,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.fields import Fields, Statistics
+from solver.backends.share import Share
 from solver.kernels.rheology import thinned
 from solver.run.flow_file import FlowStatistics, steady_statistics
 from solver.run.plan import Plan
 from solver.run.units import Units
 
 
-def in_si(fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
+def in_si(fields: Fields, plan: Plan, share: Share) -> tuple[NDArray[np.floating], ...]:
     """Velocity (N, 3), pressure (N,), viscous stress (N, 6) in the order of VTK, XX YY ZZ XY YZ XZ, and viscosity (N,)
     where it varies.
 
     Where nodes are thickened, stress and viscosity are those of blood at their shear rate, and the pressure lacks the
     friction that layers at outlets add, see :mod:`solver.boundary.layers`.
+
+    Parameters
+    ----------
+    fields : of the nodes of this process.
+    plan : of the run.
+    share : these nodes.
     """
     units, rheology = plan.units, plan.rheology
     viscous, viscosity = -(1 - 1 / (2 * units.tau)) * units.stress_pa, fields.viscosity
     stress = fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous
     if rheology is not None and rheology.blend is not None and viscosity is not None:
-        part = thinned(viscosity, rheology.blend, (units.tau - 0.5) / 3)
+        part = thinned(viscosity, rheology.blend[share.rows], (units.tau - 0.5) / 3)
         stress, viscosity = stress * part[:, None], viscosity * part
     drho = fields.drho
     if plan.layers:
         drho = drho.copy()
         for each in plan.layers:
-            drho[each.rows] += each.resistance * each.flow(fields.velocity) * each.upstream
+            of_layer, own = share.among_own(each.rows)
+            flow = each.flow(share.at(fields.velocity, each.rows))
+            drho[own] += each.resistance * flow * each.upstream[of_layer]
     return (
         fields.velocity.T * units.speed_m_s,
         drho * units.pressure_pa + plan.boundary_schedule.reference_pa,

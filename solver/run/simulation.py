@@ -295,7 +295,9 @@ class Simulation:
     def _go_on(self, checkpoints: Checkpoints, writer: FlowWriter) -> None:
         """Take the newest checkpoint of this run in, or remove those that are of no use."""
         state = checkpoints.newest(
-            lambda: {f"driver/{name}": each for name, each in self.driver.state().items()}, self._on_the_way
+            lambda: {f"driver/{name}": each for name, each in self.driver.state().items()},
+            self._on_the_way,
+            late="driver/",
         )
         if state is None:
             checkpoints.remove()

@@ -6,13 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+from solver.backends.share import Share
 from solver.domain.nodes import Nodes
 from solver.run.checkpoint import Checkpoints
 from solver.run.coarse_start import HELP
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Exchange, Given, Surroundings
 from solver.run.fallback import FIRST, Attempt
-from solver.run.flow_file import FlowWriter, UnwrittenFlow
+from solver.run.flow_file import FlowOfRank, FlowWriter
 from solver.run.forecast import Forecast
 from solver.run.handover import Carried, OutgrownError, StaleError
 from solver.run.plan import Plan
@@ -130,7 +131,7 @@ def _run(
         if carried:
             simulation.go_on_from(carried)
         try:
-            with FlowWriter(flow_path, nodes, plan.rheology is not None) if flow_path else UnwrittenFlow() as writer:
+            with _writer(flow_path, nodes, plan, driver.share) as writer:
                 simulation.run(writer)
             return simulation
         except StaleError:
@@ -150,6 +151,11 @@ def _run(
                 checkpoints.remove()
         log.warning("fall-back: %s", attempt.past[-1])
         plan = attempt.plan(nodes, settings, surroundings)
+
+
+def _writer(path: Path | None, nodes: Nodes, plan: Plan, share: Share) -> FlowWriter:
+    """What writes the flow file, or gives the first rank what it writes."""
+    return FlowWriter(path, nodes, plan.rheology is not None, share) if path else FlowOfRank(share)
 
 
 def _exchange(plan: Plan, surroundings: Surroundings | None) -> Exchange:

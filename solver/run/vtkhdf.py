@@ -6,14 +6,14 @@ Every file has one mesh for all times. An array with one set of values holds for
 Source: the VTK File Formats chapter of the VTK documentation, section "VTKHDF File Format".
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.d3q19 import VELOCITIES
@@ -45,13 +45,15 @@ def begin(file: h5py.File, kind: str) -> h5py.Group:
 
 
 def write_lattice(root: h5py.Group, nodes: Nodes) -> None:
-    """Write the fluid nodes as points, x, y, z, LPS, mm, and what lies between them as cells."""
-    cells = voxels(nodes)
+    """Write the fluid nodes as points, x, y, z, LPS, mm, and what lies between them as cells, some after others."""
+    cells = Voxels(nodes)
     require_room(Path(root.file.filename), PACKED_BYTES * nodes.count)
     root.create_dataset("NumberOfPoints", data=[nodes.count])
-    pack(root, "Points", nodes.points_mm().astype(np.float32))
-    _write_cells(root, cells, nodes.count)
-    pack(root, "Types", np.full(len(cells), CELL_TYPES[cells.shape[1]], np.uint8))
+    points = (nodes.points_mm(rows).astype(np.float32) for rows in _ranges(nodes.count, CHUNK_IDS))
+    _pack_blocks(root, "Points", (nodes.count, 3), np.float32, points)
+    _write_cells(root, cells.count, cells.corners, nodes.count, cells.blocks())
+    kinds = (np.full(_length(some), CELL_TYPES[cells.corners], np.uint8) for some in _ranges(cells.count, CHUNK_IDS))
+    _pack_blocks(root, "Types", (cells.count,), np.uint8, kinds)
 
 
 def write_surface(root: h5py.Group, points_mm: NDArray[np.floating], triangles: NDArray[np.integer]) -> None:
@@ -67,30 +69,66 @@ def write_surface(root: h5py.Group, points_mm: NDArray[np.floating], triangles: 
     pack(root, "Points", points_mm.astype(np.float32))
     for kind in SURFACE_CELLS:
         cells = triangles if kind == "Polygons" else triangles[:0]
-        _write_cells(root.create_group(kind), cells, len(points_mm))
+        _write_cells(root.create_group(kind), len(cells), cells.shape[1], len(points_mm), [cells])
+
+
+class Voxels:
+    """Voxels whose corners are all fluid, as rows of their corners in VTK's order, in that of their first corners.
+
+    Along an axis on which the lattice repeats after one node cells have no extent: pixels, lines.
+
+    Attributes
+    ----------
+    count, corners : how many there are, and how many corners each has: 8, 4, 2 or 1.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    """
+
+    def __init__(self, nodes: Nodes) -> None:
+        neighbours = Neighbours(replace(nodes, periodic=(False, False, False)))
+        axes = np.eye(3)[np.array(nodes.shape[::-1]) > 1]
+        steps = [int(np.flatnonzero((axis == VELOCITIES).all(axis=1))[0]) for axis in axes]
+        self._ends = [neighbours.along(step) for step in steps]
+        self._nodes, self.corners = nodes.count, 2 ** len(axes)
+        self.count = sum(len(block) for block in self.blocks())
+
+    def blocks(self) -> Iterator[NDArray[np.int64]]:
+        """Some cells after others, (C, corners)."""
+        for rows in _ranges(self._nodes, CHUNK_ROWS):
+            corners = [np.arange(rows.start, rows.stop)]
+            for ends in self._ends:
+                corners += [np.where(corner >= 0, ends[corner], -1) for corner in corners]
+            cells = np.stack(corners, axis=1)
+            yield cells[(cells >= 0).all(axis=1)]
 
 
 def voxels(nodes: Nodes) -> NDArray[np.int64]:
-    """Rows of the eight corners of every voxel whose corners are all fluid, (C, 8), in VTK's order.
-
-    Along an axis on which the lattice repeats after one node cells have no extent: pixels (C, 4), lines (C, 2).
-    """
-    neighbours = Neighbours(replace(nodes, periodic=(False, False, False)))
-    corners = [np.arange(nodes.count)]
-    for axis in np.eye(3)[np.array(nodes.shape[::-1]) > 1]:
-        ends = neighbours.along(int(np.flatnonzero((axis == VELOCITIES).all(axis=1))[0]))
-        corners += [np.where(corner >= 0, ends[corner], -1) for corner in corners]
-    cells = np.stack(corners, axis=1)
-    return cells[(cells >= 0).all(axis=1)]
+    """All of :class:`Voxels`, (C, corners)."""
+    return np.concatenate([*Voxels(nodes).blocks()])
 
 
-def _write_cells(group: h5py.Group, cells: NDArray[np.integer], points: int) -> None:
-    """Write cells with equally many corners, rows of points, (C, corners)."""
-    ids = np.int32 if max(cells.size, points) < 2**31 else np.int64  # half to read, and as VTK holds them
-    group.create_dataset("NumberOfCells", data=[len(cells)])
-    group.create_dataset("NumberOfConnectivityIds", data=[cells.size])
-    pack(group, "Connectivity", cells.ravel().astype(ids))
-    pack(group, "Offsets", cells.shape[1] * np.arange(len(cells) + 1, dtype=ids))
+def _write_cells(
+    group: h5py.Group, count: int, corners: int, points: int, blocks: Iterable[NDArray[np.integer]]
+) -> None:
+    """Write cells with equally many corners, rows of points, (C, corners) some after others."""
+    size = count * corners
+    ids = np.int32 if max(size, points) < 2**31 else np.int64  # half to read, and as VTK holds them
+    group.create_dataset("NumberOfCells", data=[count])
+    group.create_dataset("NumberOfConnectivityIds", data=[size])
+    _pack_blocks(group, "Connectivity", (size,), ids, (block.ravel() for block in blocks))
+    offsets = (corners * np.arange(some.start, some.stop, dtype=ids) for some in _ranges(count + 1, CHUNK_IDS))
+    _pack_blocks(group, "Offsets", (count + 1,), ids, offsets)
+
+
+def _ranges(count: int, size: int) -> Iterator[slice]:
+    """Numbers below a count, so many at a time."""
+    return (slice(first, min(first + size, count)) for first in range(0, count, size))
+
+
+def _length(some: slice) -> int:
+    return int(some.stop - some.start)
 
 
 def pack(group: h5py.Group, name: str, values: NDArray[Any]) -> None:
@@ -102,11 +140,26 @@ def pack(group: h5py.Group, name: str, values: NDArray[Any]) -> None:
     name : of the data set.
     values : the array.
     """
-    if not values.size:
-        group.create_dataset(name, data=values)
+    _pack_blocks(group, name, values.shape, values.dtype, [values])
+
+
+def _pack_blocks(
+    group: h5py.Group, name: str, shape: tuple[int, ...], kind: DTypeLike, blocks: Iterable[NDArray[Any]]
+) -> None:
+    """The same of an array whose rows come some after others, in pieces of chunks: each is compressed once."""
+    if not np.prod(shape):
+        group.create_dataset(name, shape, kind)
         return
-    chunk = (min(len(values), CHUNK_IDS), *(1 for _ in values.shape[1:]))
-    group.create_dataset(name, data=values, chunks=chunk, compression="gzip", compression_opts=1, shuffle=True)
+    rows = min(shape[0], CHUNK_IDS)
+    chunk = (rows, *(1 for _ in shape[1:]))
+    data = group.create_dataset(name, shape, kind, chunks=chunk, compression="gzip", compression_opts=1, shuffle=True)
+    first, waiting = 0, np.empty((0, *shape[1:]), kind)
+    for block in blocks:
+        waiting = np.concatenate((waiting, block.astype(kind, copy=False)))
+        if full := len(waiting) // rows * rows:
+            data[first : first + full] = waiting[:full]
+            first, waiting = first + full, waiting[full:]
+    data[first:] = waiting
 
 
 def add_points(data: h5py.Group, name: str, count: int, components: int) -> None:

@@ -13,6 +13,7 @@ from solver.backends.distributed import DistributedDriver
 from solver.backends.driver import Driver, LatticeDriver
 from solver.backends.fields import MEAN
 from solver.backends.lattice import Lattice
+from solver.backends.share import Shared
 from tests.support.geometries import numbers, observe
 
 
@@ -35,17 +36,22 @@ class Counting(Communicator):
 def read(driver: Driver, lattice: Lattice) -> dict[str, list[NDArray[Any]]]:
     """All that can be read of a driver, but for padding."""
     driver.ask_volume()
-    state = driver.state()
+    state = whole(driver)
     state["populations"] = state["populations"].reshape(lattice.q, lattice.stride)[:, : lattice.count]
     state["omega"] = state["omega"][: lattice.count]
     return {
         "observation": [numbers(observe(driver, True))],
-        "fields": driver.fields().arrays(),
-        "statistics": driver.statistics().arrays(),
+        "fields": driver.share.whole(driver.fields()).arrays(),
+        "statistics": driver.share.whole(driver.statistics()).arrays(),
         "volume": [driver.volume()],
         "at bounds": [driver.at_bounds()],
         **{f"state, {name}": [state[name]] for name in sorted(state)},
     }
+
+
+def whole(driver: Driver) -> dict[str, NDArray[Any]]:
+    """The state of a driver, on all ranks."""
+    return {name: each.whole() if isinstance(each, Shared) else each for name, each in driver.state().items()}
 
 
 def random_parts(lattice: Lattice, ranks: Communicator) -> NDArray[np.int64]:
@@ -72,7 +78,7 @@ def check(
     """
     divided = DistributedDriver(lattice, part, make, ranks)
     noise = 1e-3 * np.random.default_rng(0).standard_normal(lattice.slots)
-    state = divided.state()
+    state = whole(divided)
     kind = state["populations"].dtype
     state["populations"] = noise.astype(np.float16).view(kind) if lattice.fp16 else noise.astype(kind)
     alone = [make(lattice)] if ranks.rank == 0 else []
@@ -84,7 +90,7 @@ def check(
     said = {name: count / len(first) for name, count in ranks.counted.items()}
     for driver in (*alone, divided):
         driver.average(MEAN, True)
-    half_way = divided.state()
+    half_way = whole(divided)
     if alone:
         alone.append(make(lattice))
         alone[1].restore(half_way)

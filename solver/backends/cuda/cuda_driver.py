@@ -386,10 +386,10 @@ class CudaDriver(LatticeDriver):
             state["slip"][self._order_of_walls()] = held
         return state
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
         if self._slip.size:
-            state = {**state, "slip": state["slip"][self._order_of_walls()]}
+            state = {**state, "slip": np.asarray(state["slip"])[self._order_of_walls()]}
         super().restore(state)
         for number, mean in self.means.items():
             self._counts[number].copy_to_device(np.array([mean.count]))

@@ -32,7 +32,7 @@ def test_friction_is_that_of_developed_flow_in_the_layers(seed, radius, layers):
     pressure = 8 * np.pi * float(too_large.sum()) / area * (1 / area) / area  # of a flow of 1, over the section
     assert found.resistance == pytest.approx(3 * pressure, rel=1e-9)
     plug = 0.03 * np.asarray(nodes.openings[1].normal)
-    assert found.flow(np.tile(plug[:, None], nodes.count)) == pytest.approx(0.03 * area, rel=1e-6)
+    assert found.flow(np.tile(plug[:, None], len(found.rows))) == pytest.approx(0.03 * area, rel=1e-6)
     depth = (np.array(nodes.openings[1].centre_mm) - nodes.points_mm(found.rows)) @ np.array(nodes.openings[1].normal)
     order = np.argsort(depth)
     assert (np.diff(found.upstream[order]) <= 1e-12).all()  # the deeper, the less friction lies upstream
@@ -51,7 +51,9 @@ def test_coupled_inlets_have_the_layers_of_outlets():
     assert inlet.resistance == pytest.approx(24 * np.pi * too_large / nodes.openings[0].area_mm2 ** 3, rel=1e-9)
     plug = np.tile(0.03 * np.array([[0.0], [0.0], [1.0]]), nodes.count)
     area = nodes.openings[0].area_mm2
-    assert (inlet.flow(plug), outlet.flow(plug)) == pytest.approx((-0.03 * area, 0.03 * area), rel=1e-6)
+    assert (inlet.flow(plug[:, inlet.rows]), outlet.flow(plug[:, outlet.rows])) == pytest.approx(
+        (-0.03 * area, 0.03 * area), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("direction", [(0.3, -0.8, 0.5)])

@@ -27,6 +27,7 @@ from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.solver.run.test_checkpoint import KilledError, files, kept, killed_at, pulsatile, run, short_pipe, start
 from tests.solver.run.test_simulation import settings
+from tests.support import rank_blocks
 from tests.support.coupled_tree import around_vessel, vessel
 from tests.support.coupled_tree import wanted as tree_settings
 from tests.support.fake_slurm import make_cluster
@@ -78,6 +79,26 @@ def checked(mpirun: str, ranks: int, *arguments: str, **more: str) -> dict[str, 
         assert said["differ"] == [], name
         assert said["moved"], name
     return found
+
+
+def test_no_rank_holds_the_whole_while_a_state_is_kept_and_the_flow_written(mpirun, tmp_path):
+    """What comes to a rank at once is a block of six numbers a row at most, and what it holds beside its own quarter,
+    twice for its state (as its driver has it and in the order of the whole), is less than the whole. The first one also
+    holds a piece of a file while that gets its checksum, whatever its size.
+    """
+    command = [mpirun, "-n", "4", sys.executable, "-m", "tests.support.rank_blocks", str(tmp_path)]
+    given = environment(4) | {"NUMBA_NUM_THREADS": "1", "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == 4
+    for said in found:
+        assert said["alike"]
+        assert said["most_at_once"] <= 6 * 8 * rank_blocks.BLOCK
+        assert all(said["held"][name] < 0.7 * said["whole"] for name in ("state", "restore", "flow"))
+    for said in sorted(found, key=lambda said: said["held"]["newest"])[:-1]:
+        assert said["held"]["write"] + said["held"]["newest"] < 0.05 * said["whole"]
+    assert (tmp_path / "ranks.vtkhdf").read_bytes() == (tmp_path / "one.vtkhdf").read_bytes()
 
 
 def ranks_below(folder: Path) -> list[int]:

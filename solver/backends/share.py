@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of the nodes a process has: all of them, but of a rank its own; and how such numbers come together.
+
+What is written goes to the first rank a block of rows after another, so that none ever holds what all have. What all
+need of few nodes, such as those at an opening, all get.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.backends.communicator import Communicator
+from solver.backends.fields import Held
+
+BLOCK_ROWS = 65536
+"""Rows that are brought together at a time."""
+
+Index = tuple[int | slice, ...]
+
+
+class Share:
+    """All nodes: of the one process there is.
+
+    Attributes
+    ----------
+    rows : of its nodes among the node arrays, ascending.
+    """
+
+    rows: slice | NDArray[np.int64] = slice(None)
+
+    def blocks(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+        """Numbers of all nodes, (N, ...), some rows after others, from those of own nodes. All ranks ask for them, and
+        the first gets them.
+        """
+        for first in range(0, len(values), BLOCK_ROWS):
+            yield values[first : first + BLOCK_ROWS]
+
+    def at(self, values: NDArray[Any], rows: NDArray[np.integer]) -> NDArray[Any]:
+        """Numbers of a few nodes, (..., K), from those of own ones, (..., n).
+
+        Parameters
+        ----------
+        values : of own nodes.
+        rows : (K,) of these nodes, the same on all ranks.
+        """
+        return np.asarray(values[..., rows])
+
+    def among_own(self, rows: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Which of the rows of some nodes are own ones, and where those stand among the own nodes."""
+        return np.arange(len(rows)), rows.astype(np.intp)
+
+    def whole(self, held: Held) -> Held:
+        """The same of all nodes, on all ranks."""
+        return held
+
+    def total(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sum of whole numbers over all ranks."""
+        return numbers
+
+
+class RankShare(Share):
+    """The nodes of a rank.
+
+    Parameters
+    ----------
+    rows : of its nodes, ascending.
+    count : of all nodes.
+    ranks : all of them.
+    """
+
+    def __init__(self, rows: NDArray[np.int64], count: int, ranks: Communicator) -> None:
+        self.rows: NDArray[np.int64] = rows
+        self._count, self._ranks = count, ranks
+
+    def blocks(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+        """Numbers of all nodes; nothing but on the first rank."""
+        for first in range(0, self._count, BLOCK_ROWS):
+            block = collected(self._ranks, self.rows, values, first, min(first + BLOCK_ROWS, self._count))
+            if block is not None:
+                yield block
+
+    def at(self, values: NDArray[Any], rows: NDArray[np.integer]) -> NDArray[Any]:
+        """Numbers of a few nodes."""
+        there, own = self.among_own(rows)
+        found, order = np.empty((*values.shape[:-1], len(rows)), values.dtype), self._ranks.join(there)
+        for component in np.ndindex(values.shape[:-1]):
+            found[component][order] = self._ranks.join(values[component][own])
+        return found
+
+    def among_own(self, rows: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Which of the rows are own ones."""
+        place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        there = np.flatnonzero(self.rows[place] == rows)
+        return there, place[there]
+
+    def whole(self, held: Held) -> Held:
+        """The same of all nodes."""
+        rows = np.arange(self._count)
+        return type(held)(*(self.at(array, rows) for array in held.arrays()))
+
+    def total(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sum over all ranks."""
+        return self._ranks.begin_sum(numbers)()
+
+
+def collected(
+    ranks: Communicator, places: NDArray[np.int64], values: NDArray[Any], first: int, last: int
+) -> NDArray[Any] | None:
+    """Rows first, ..., last - 1 of an array (N, ...) whose rows stand on different ranks; on the first alone.
+
+    Parameters
+    ----------
+    ranks : all of them, which call this together.
+    places, values : where the own rows stand, ascending, and what they are.
+    first, last : rows that are wanted, of which each is on one rank, or on none and is zero.
+    """
+    own = slice(*np.searchsorted(places, (first, last)).tolist())
+    place, found = ranks.collect((places[own] - first).astype(np.int32)), ranks.collect(values[own])
+    if place is None or found is None:
+        return None
+    block = np.zeros((last - first, *values.shape[1:]), values.dtype)
+    block[place] = found
+    return block
+
+
+def pieces_of(shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """An array in pieces along its last axis: an index of the axes before, first and last row of each."""
+    for lead in np.ndindex(shape[:-1]):
+        for first in range(0, shape[-1], BLOCK_ROWS):
+            yield lead, first, min(first + BLOCK_ROWS, shape[-1])
+
+
+def index_of(stored: tuple[int, ...], shape: tuple[int, ...], lead: tuple[int, ...], first: int, last: int) -> Index:
+    """Where a piece of an array of a shape is, if it is stored in that shape or flat."""
+    if len(stored) == len(shape):
+        return (*lead, slice(first, last))
+    before = int(np.ravel_multi_index(lead, shape[:-1])) * shape[-1]
+    return (slice(before + first, before + last),)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Numbers of nodes or links of a state, of which each rank has its own.
+
+    Attributes
+    ----------
+    shape, dtype : of those of all.
+    split : the same shape with the nodes or links along a last axis of their own, and room behind them.
+    fill : what stands in that room.
+    places : (K,) where the own ones stand along that axis, ascending.
+    values : (..., K) the own ones.
+    ranks : all of them.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    split: tuple[int, ...]
+    fill: Any
+    places: NDArray[np.int64]
+    values: NDArray[Any]
+    ranks: Communicator
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of those of all."""
+        return int(np.prod(self.shape)) * self.dtype.itemsize
+
+    def pieces(self) -> Iterator[tuple[Index, NDArray[Any]]]:
+        """All of it, piece by piece: where each stands, and its numbers. All ranks ask, the first gets them."""
+        used = int(self.ranks.largest(self.places[-1:] if len(self.places) else np.array([-1]))[0]) + 1
+        for lead, first, last in pieces_of((*self.split[:-1], used)):
+            block = collected(self.ranks, self.places, self.values[lead], first, last)
+            if block is not None:
+                yield index_of(self.shape, self.split, lead, first, last), block
+
+    def pick(self, places: NDArray[np.int64], split: tuple[int, ...]) -> NDArray[Any]:
+        """Numbers at some of the own places, (..., K)."""
+        assert split == self.split
+        return np.asarray(self.values[..., np.searchsorted(self.places, places)])
+
+    def whole(self) -> NDArray[Any]:
+        """All of it, on all ranks."""
+        found, order = np.full(self.split, self.fill, self.dtype), self.ranks.join(self.places)
+        for lead in np.ndindex(self.split[:-1]):
+            found[lead][order] = self.ranks.join(self.values[lead])
+        return found.reshape(self.shape)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ranks hold while they keep a state, go on from it and write a flow file; each prints a line of JSON.
+
+    mpirun -n K python -m tests.support.rank_blocks FOLDER
+
+All is of the same bytes as of one process, which the first rank is then: FOLDER/ranks.vtkhdf and FOLDER/one.vtkhdf.
+"""
+
+import json
+import logging
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from solver.backends import share
+from solver.backends.communicator import Communicator, world
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.distributed import DistributedDriver
+from solver.backends.fields import MEAN
+from solver.backends.lattice import build_lattice
+from solver.ranks.rank import SharedCheckpoints
+from solver.run import checkpoint, flow_file
+from solver.run.flow_file import FlowOfRank, FlowStatistics, FlowWriter
+from tests.support.geometries import closed_box, numbers, observe
+
+SIZE, BLOCK = (16, 16, 16), 100
+LOG = logging.getLogger("rank_blocks")
+
+
+class Weighing(Communicator):
+    """Keeps the most bytes that came at once."""
+
+    def __init__(self, ranks: Communicator) -> None:
+        vars(self).update(vars(ranks))
+        self.most = 0
+
+    def _weighed(self, *found: Any) -> None:
+        self.most = max(self.most, *(each.nbytes for each in found if each is not None), 0)
+
+    def collect(self, numbers: Any) -> Any:
+        found = super().collect(numbers)
+        self._weighed(found)
+        return found
+
+    def join(self, numbers: Any) -> Any:
+        found = super().join(numbers)
+        self._weighed(found)
+        return found
+
+    def broadcast(self, arrays: Any) -> Any:
+        found = super().broadcast(arrays)
+        self._weighed(*(found or {}).values())
+        return found
+
+
+def write(driver: Any, writer: FlowWriter) -> None:
+    """A time step, and means with statistics."""
+    fields, statistics = driver.fields(), driver.statistics()
+    with writer:
+        arrays = fields.velocity.T, fields.drho, fields.stress.T
+        writer.append(0.5, *arrays)
+        writer.average(*arrays, statistics=FlowStatistics(*statistics.arrays()))
+
+
+def of_driver(state: dict[str, Any]) -> dict[str, Any]:
+    """As a checkpoint names it."""
+    return {f"driver/{name}": each for name, each in state.items()}
+
+
+def held(work: Callable[[], Any]) -> tuple[Any, int]:
+    """What work gives, and the most memory that it took."""
+    tracemalloc.start()
+    found = work()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return found, most
+
+
+def main(folder: Path) -> None:
+    for module in (share, checkpoint, flow_file):
+        module.BLOCK_ROWS = BLOCK  # type: ignore[attr-defined]
+    ranks, nodes = Weighing(world()), closed_box(SIZE)
+    first = ranks.rank == 0
+    lattice = build_lattice(nodes, "trt", (1.2, 1.1), precision="fp64")
+    part = np.arange(nodes.count) * ranks.size // nodes.count
+    one = CpuDriver(lattice)
+    one.populations[:] = 1e-3 * np.random.default_rng(0).standard_normal(lattice.slots)
+    one.average(MEAN, True)
+    divided = DistributedDriver(lattice, part, CpuDriver, ranks)
+    divided.restore(one.state())
+    kept = SharedCheckpoints(ranks, folder / "checkpoint", "run", 0.0, LOG)
+    ranks.most = 0
+    state, in_state = held(divided.state)
+    _, in_write = held(lambda: kept.write(2, of_driver(state), {}))
+    other = DistributedDriver(lattice, part, CpuDriver, ranks)
+    found, in_newest = held(lambda: kept.newest(lambda: of_driver(other.state()), late="driver/"))
+    _, in_restore = held(lambda: other.restore(checkpoint.under("driver/", found.arrays)))
+    writer = FlowWriter(folder / "ranks.vtkhdf", nodes, share=other.share) if first else FlowOfRank(other.share)
+    _, in_flow = held(lambda: write(other, writer))
+    most = ranks.most
+    observed = numbers(observe(other, False))
+    if first:
+        write(one, FlowWriter(folder / "one.vtkhdf", nodes))
+    said = {
+        "nodes": nodes.count,
+        "whole": sum(each.nbytes for each in one.state().values()),
+        "most_at_once": most,
+        "held": {"state": in_state, "write": in_write, "newest": in_newest, "restore": in_restore, "flow": in_flow},
+        "alike": bool(np.array_equal(observed, numbers(observe(one, False)))),
+    }
+    print(json.dumps(said), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
