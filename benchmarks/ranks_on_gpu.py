@@ -118,9 +118,9 @@ class Watched(Communicator):
         vars(self).update(vars(ranks))
         self.waited_s = 0.0
 
-    def _wait(self, *requests: Any) -> None:
+    def _wait(self, *requests: Any, kept: tuple[NDArray[Any], ...] = ()) -> None:
         begin = time.perf_counter()
-        super()._wait(*requests)
+        super()._wait(*requests, kept=kept)
         self.waited_s += time.perf_counter() - begin
 
 

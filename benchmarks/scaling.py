@@ -142,9 +142,9 @@ class Working(Communicator):
         vars(self).update(vars(ranks))
         self.waited_s = 0.0
 
-    def _wait(self, *requests: object) -> None:
+    def _wait(self, *requests: object, kept: tuple[NDArray, ...] = ()) -> None:
         begin = time.process_time()
-        super()._wait(*requests)
+        super()._wait(*requests, kept=kept)
         self.waited_s += time.process_time() - begin
 
     def work_s(self, work: Callable[[], object]) -> float:

@@ -77,21 +77,21 @@ class Communicator:
         request = self._world.Iallreduce(own, added)
 
         def wait() -> NDArray[np.int64]:
-            self._wait(request)
+            self._wait(request, kept=(own,))
             return added
 
         return wait
 
     def largest(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """The largest of each number over all ranks."""
-        found = np.empty(numbers.shape, np.int64)
-        self._wait(self._world.Iallreduce(np.ascontiguousarray(numbers), found, op=self._mpi.MAX))
+        own, found = np.ascontiguousarray(numbers), np.empty(numbers.shape, np.int64)
+        self._wait(self._world.Iallreduce(own, found, op=self._mpi.MAX), kept=(own,))
         return found
 
     def join(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """The numbers (K,) of all ranks one after another, of each as many as it has."""
-        counts = np.empty(self.size, np.int64)
-        self._wait(self._world.Iallgather(np.array([len(numbers)], np.int64), counts))
+        length, counts = np.array([len(numbers)], np.int64), np.empty(self.size, np.int64)
+        self._wait(self._world.Iallgather(length, counts), kept=(length,))
         joined, own = np.empty(counts.sum(), numbers.dtype), np.ascontiguousarray(numbers)
         kind = self._mpi.BYTE.Create_contiguous(numbers.dtype.itemsize).Commit()
         self._wait(self._world.Iallgatherv([own, len(own), kind], [joined, counts.tolist(), None, kind]))
@@ -100,8 +100,8 @@ class Communicator:
 
     def collect(self, numbers: NDArray[Any]) -> NDArray[Any] | None:
         """The numbers (K, ...) of all ranks one after another, of each as many as it has; on the first rank alone."""
-        counts = np.empty(self.size, np.int64) if self.rank == 0 else None
-        self._wait(self._world.Igather(np.array([len(numbers)], np.int64), counts))
+        length, counts = np.array([len(numbers)], np.int64), np.empty(self.size, np.int64) if self.rank == 0 else None
+        self._wait(self._world.Igather(length, counts), kept=(length,))
         own = np.ascontiguousarray(numbers)
         kind = self._mpi.BYTE.Create_contiguous(own.itemsize * int(np.prod(own.shape[1:]))).Commit()
         found = np.empty((counts.sum(), *own.shape[1:]), own.dtype) if counts is not None else None
@@ -129,8 +129,8 @@ class Communicator:
             self._wait(self._world.Ibcast(_bytes(found[name])))
         return found
 
-    def _wait(self, *requests: Any) -> None:
-        """Wait for messages."""
+    def _wait(self, *requests: Any, kept: tuple[NDArray[Any], ...] = ()) -> None:
+        """Wait for messages; `kept` are arrays that they are read from, which nothing else may hold until then."""
         until = time.perf_counter() + self._busy_s
         while not self._mpi.Request.Testall(requests):
             if time.perf_counter() > until:

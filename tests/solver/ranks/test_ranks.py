@@ -26,6 +26,8 @@ from solver.run.solve import solve
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.solver.run.test_checkpoint import KilledError, files, kept, killed_at, pulsatile, run, short_pipe, start
+from tests.solver.run.test_coarse import drawn
+from tests.solver.run.test_fallback import underrated
 from tests.solver.run.test_simulation import settings
 from tests.support import rank_blocks
 from tests.support.coupled_tree import around_vessel, vessel
@@ -94,6 +96,7 @@ def test_no_rank_holds_the_whole_while_a_state_is_kept_and_the_flow_written(mpir
     assert len(found) == 4
     for said in found:
         assert said["alike"]
+        assert said["sum"] == 4 * 7
         assert said["most_at_once"] <= 6 * 8 * rank_blocks.BLOCK
         assert all(said["held"][name] < 0.7 * said["whole"] for name in ("state", "restore", "flow"))
     for said in sorted(found, key=lambda said: said["held"]["newest"])[:-1]:
@@ -195,6 +198,21 @@ def test_ranks_go_on_with_a_coupled_tree_to_the_bits_of_one_process(ranks, mpiru
     found = json.loads((tmp_path / "solve.json").read_text())
     for name in ("steps", "coupling", "openings", "mass_balance"):
         assert found[name] == json.loads(json.dumps(whole[name]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["coarse start", "fall-back"])
+def test_ranks_that_hand_a_flow_over_leave_the_bits_of_one_process(name, mpirun, tmp_path):
+    """Between a lattice and that of twice the spacing, which corrects it, and from models to safer ones."""
+    nodes, wanted = drawn(3) if name == "coarse start" else underrated()
+    wanted = replace(wanted, start="coarse") if name == "coarse start" else wanted
+    save(nodes, tmp_path / "nodes.h5")
+    whole = run(nodes, wanted, tmp_path / "whole")
+    assert whole["start"]["corrections"] >= 3 if name == "coarse start" else whole["models"]["fallbacks"]
+    process = start(tmp_path, replace(wanted, ranks=3), minutes=60)
+    errors = process.communicate(timeout=800)[1]
+    assert process.returncode == 0, errors
+    assert files(tmp_path) == files(tmp_path / "whole")
 
 
 def task(folder: Path, wanted: SolveSettings, versions: list[str]) -> Task:
