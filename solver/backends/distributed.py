@@ -9,7 +9,7 @@ through the memory of the host, so that any MPI will do, and ranks may share a d
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,41 @@ from solver.backends.communicator import Communicator
 from solver.backends.driver import LatticeDriver
 from solver.backends.fields import Held
 from solver.backends.lattice import Lattice
-from solver.backends.share import RankShare
+from solver.backends.share import BLOCK_ROWS, RankShare
+from solver.backends.splitting import Subdomain, split
 from solver.backends.subdomains import DividedDriver, Make
+from solver.boundary.walls import NEAR
+from solver.domain.addresses import row_stride
+from solver.domain.excerpt import Excerpt
 from solver.kernels.sums import Limbs
 
 TIMED = 7
 """Exchanges that are timed, after a first one."""
+
+
+def places_of_walls(part: Subdomain, lattice: Lattice, around: Excerpt, ranks: Communicator) -> NDArray[np.int64]:
+    """Places of a part's wall links among those of the whole domain, if it is cut out of a lattice of its surroundings.
+
+    Links stand there by groups of nodes, in these by their slots (:func:`solver.boundary.walls.wall_links`): places are
+    counted among those of all ranks, some groups after others.
+
+    Parameters
+    ----------
+    part : the part of this rank.
+    lattice, around : its surroundings.
+    ranks : all of them, which call this together.
+    """
+    back, node = np.divmod(lattice.walls.slot[part.wall_links].astype(np.int64), lattice.stride)
+    group, within = np.divmod(around.rows[node], NEAR)
+    key = (group * lattice.q + back) * NEAR + within
+    order, places, before = np.argsort(key), np.empty(len(key), np.int64), 0
+    size = NEAR * lattice.q * max(1, BLOCK_ROWS // NEAR)
+    for first in range(0, int(ranks.largest(key.max(initial=-1, keepdims=True))[0]) + 1, size):
+        own = order[slice(*np.searchsorted(key, (first, first + size), sorter=order).tolist())]
+        joined = np.sort(ranks.join(key[own]))
+        places[own] = before + np.searchsorted(joined, key[own])
+        before += len(joined)
+    return places
 
 
 @dataclass(frozen=True)
@@ -64,15 +93,33 @@ class DistributedDriver(DividedDriver):
 
     Parameters
     ----------
-    whole : the lattice of the whole domain.
-    subdomain : (N,) the rank that each node belongs to, the same on all ranks.
+    lattice : of the whole domain, or of the surroundings of the own part.
+    subdomain : (lattice.count,) the rank that each of its nodes belongs to.
     make : makes the driver of a part.
     ranks : all of them.
+    around : these surroundings.
     """
 
-    def __init__(self, whole: Lattice, subdomain: NDArray[np.integer], make: Make, ranks: Communicator) -> None:
-        super().__init__(whole, subdomain, make, {ranks.rank})
-        self._ranks, (self._part,), (self._driver,) = ranks, self.subdomains, self.drivers
+    def __init__(
+        self,
+        lattice: Lattice,
+        subdomain: NDArray[np.integer],
+        make: Make,
+        ranks: Communicator,
+        around: Excerpt | None = None,
+    ) -> None:
+        (part,), whole = split(lattice, subdomain, {ranks.rank}), lattice
+        walls = part.lattice.walls
+        links, near = ranks.begin_sum(np.array([len(walls.slot), len(walls.nodes)]))().tolist()
+        moving = bool(ranks.largest(np.array([walls.moving], np.int64))[0])
+        walls = replace(walls, mass_correction_nodes=near)
+        part = replace(part, lattice=replace(part.lattice, walls=walls))
+        if around:
+            whole = replace(lattice, count=around.count, stride=row_stride(around.count))
+            places = places_of_walls(part, lattice, around, ranks) if moving else part.wall_links
+            part = replace(part, rows=around.rows[part.rows], wall_links=places)
+        super().__init__(whole, [part], make, links, moving)
+        self._ranks, self._part, (self._driver,) = ranks, part, self.drivers
         self._ascending = np.argsort(self._part.rows)
         self.share = RankShare(self._part.rows[self._ascending], whole.count, ranks)
         if not self.on_host:

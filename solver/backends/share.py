@@ -78,7 +78,9 @@ class RankShare(Share):
     def blocks(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """Numbers of all nodes; nothing but on the first rank."""
         for first in range(0, self._count, BLOCK_ROWS):
-            block = collected(self._ranks, self.rows, values, first, min(first + BLOCK_ROWS, self._count))
+            last = min(first + BLOCK_ROWS, self._count)
+            own = slice(*np.searchsorted(self.rows, (first, last)).tolist())
+            block = collected(self._ranks, self.rows[own], values[own], first, last)
             if block is not None:
                 yield block
 
@@ -109,16 +111,15 @@ class RankShare(Share):
 def collected(
     ranks: Communicator, places: NDArray[np.int64], values: NDArray[Any], first: int, last: int
 ) -> NDArray[Any] | None:
-    """Rows first, ..., last - 1 of an array (N, ...) whose rows stand on different ranks; on the first alone.
+    """Rows first, ..., last - 1 of an array (N, ...) that stand on different ranks; on the first alone.
 
     Parameters
     ----------
     ranks : all of them, which call this together.
-    places, values : where the own rows stand, ascending, and what they are.
+    places, values : where the own ones of these stand in the array, and what they are.
     first, last : rows that are wanted, of which each is on one rank, or on none and is zero.
     """
-    own = slice(*np.searchsorted(places, (first, last)).tolist())
-    place, found = ranks.collect((places[own] - first).astype(np.int32)), ranks.collect(values[own])
+    place, found = ranks.collect((places - first).astype(np.int32)), ranks.collect(values)
     if place is None or found is None:
         return None
     block = np.zeros((last - first, *values.shape[1:]), values.dtype)
@@ -150,7 +151,8 @@ class Shared:
     shape, dtype : of those of all.
     split : the same shape with the nodes or links along a last axis of their own, and room behind them.
     fill : what stands in that room.
-    places : (K,) where the own ones stand along that axis, ascending.
+    places : (K,) where the own ones stand along that axis.
+    order : (K,) that lets these ascend.
     values : (..., K) the own ones.
     ranks : all of them.
     """
@@ -160,6 +162,7 @@ class Shared:
     split: tuple[int, ...]
     fill: Any
     places: NDArray[np.int64]
+    order: NDArray[np.intp]
     values: NDArray[Any]
     ranks: Communicator
 
@@ -170,16 +173,17 @@ class Shared:
 
     def pieces(self) -> Iterator[tuple[Index, NDArray[Any]]]:
         """All of it, piece by piece: where each stands, and its numbers. All ranks ask, the first gets them."""
-        used = int(self.ranks.largest(self.places[-1:] if len(self.places) else np.array([-1]))[0]) + 1
+        used = int(self.ranks.largest(self.places.max(initial=-1, keepdims=True))[0]) + 1
         for lead, first, last in pieces_of((*self.split[:-1], used)):
-            block = collected(self.ranks, self.places, self.values[lead], first, last)
+            own = self.order[slice(*np.searchsorted(self.places, (first, last), sorter=self.order).tolist())]
+            block = collected(self.ranks, self.places[own], self.values[lead][own], first, last)
             if block is not None:
                 yield index_of(self.shape, self.split, lead, first, last), block
 
     def pick(self, places: NDArray[np.int64], split: tuple[int, ...]) -> NDArray[Any]:
         """Numbers at some of the own places, (..., K)."""
         assert split == self.split
-        return np.asarray(self.values[..., np.searchsorted(self.places, places)])
+        return np.asarray(self.values[..., self.order[np.searchsorted(self.places, places, sorter=self.order)]])
 
     def whole(self) -> NDArray[Any]:
         """All of it, on all ranks."""

@@ -63,7 +63,7 @@ def split(whole: Lattice, subdomain: NDArray[np.integer], wanted: Collection[int
     subdomain : (N,) number of the subdomain of each node, 0, 1, ...
     wanted : numbers of those that are laid out; all if not given.
     """
-    cuts = [_Cut(whole, subdomain, number) for number in range(int(subdomain.max()) + 1)]
+    cuts = [_Cut(whole, subdomain, number) for number in np.unique(subdomain).tolist()]
     place = np.empty(whole.count, np.int64)
     for cut in cuts:
         place[cut.rows] = np.arange(len(cut.rows))
@@ -156,11 +156,11 @@ class _Cut:
         """The lattice of the subdomain."""
         whole, count = self._whole, len(self.rows)
         addresses = whole.addresses.reshape(whole.q - 1, whole.stride)
-        back = velocity_set(whole.q).opposite[1:, None]
-        own = back * self._stride + np.arange(self._stride)  # of padding nodes
-        local = own.astype(self.localise(addresses[0, :1], place).dtype)
+        back = velocity_set(whole.q).opposite[1:]
+        local = np.empty((whole.q - 1, self._stride), self.localise(addresses[0, :1], place).dtype)
         for i in range(whole.q - 1):
             local[i, :count] = self.localise(addresses[i, self.rows], place)
+            local[i, count:] = back[i] * self._stride + np.arange(count, self._stride)  # padding nodes have their own
         probes = self._subdomain[whole.probe_node] == self.number
         return replace(
             whole,

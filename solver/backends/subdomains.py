@@ -13,7 +13,7 @@ the exchange begins, and the others, which touch nothing of what is exchanged, c
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,13 @@ class DividedDriver(ABC):
     division : what its parts have to do, and what they exchange.
     share : nodes whose fields it gives.
     subdomains, drivers : its own parts and who runs each.
+
+    Parameters
+    ----------
+    whole : the lattice of the whole domain; its links need not be all there.
+    subdomains : the own parts.
+    make : makes the driver of a part.
+    walls, moving : number of wall links in the whole domain, and whether walls move there.
     """
 
     device: str
@@ -58,17 +65,15 @@ class DividedDriver(ABC):
     division: Division | None
     share: Share = Share()
 
-    def __init__(
-        self, whole: Lattice, subdomain: NDArray[np.integer], make: Make, own: Collection[int] | None = None
-    ) -> None:
-        self.subdomains = split(whole, subdomain, own)
+    def __init__(self, whole: Lattice, subdomains: list[Subdomain], make: Make, walls: int, moving: bool) -> None:
+        self.subdomains = subdomains
         self.drivers = [make(part.lattice) for part in self.subdomains]
         self.on_host = self.drivers[0].on_host
         self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
-        self._has_feedback, self._walled = whole.has_feedback, len(whole.walls.slot) > 0
+        self._has_feedback, self._walled = whole.has_feedback, walls > 0
         self._feedback_of_step = len(whole.inlet_feedback.opening) > 0
         self._corrected, self._pairs, self._since = whole.corrected, whole.corrected_pairs, 0
-        self._state = WholeState(whole)
+        self._state = WholeState(whole, walls if moving else 0)
         self._buffers = {
             True: [driver.buffers("populations", part.send_slots, part.halo) for part, driver in self._parts()],
             False: [driver.buffers("populations", part.halo, part.send_slots) for part, driver in self._parts()],
@@ -254,7 +259,7 @@ class SubdomainsDriver(DividedDriver):
     """Runs all subdomains one after another in one process."""
 
     def __init__(self, whole: Lattice, subdomain: NDArray[np.integer], make: Make) -> None:
-        super().__init__(whole, subdomain, make)
+        super().__init__(whole, split(whole, subdomain), make, len(whole.walls.slot), whole.walls.moving)
         self.device = f"{self.drivers[0].device}, {len(self.subdomains)} parts one after another"
         self.division = division = self._divided()
         self.layout = f"{division.words()}; {self.drivers[0].layout}"

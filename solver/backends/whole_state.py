@@ -38,13 +38,14 @@ class WholeState:
     Parameters
     ----------
     whole : the lattice.
+    moving_links : number of its wall links, where walls move.
     """
 
-    def __init__(self, whole: Lattice) -> None:
+    def __init__(self, whole: Lattice, moving_links: int) -> None:
         self._q, self._stride, self._count, self._omega = whole.q, whole.stride, whole.count, whole.rates[0]
         self._counts = {
             ROWS: whole.count,
-            "wall_links": len(whole.walls.slot) if whole.walls.moving else 0,
+            "wall_links": moving_links,
             "inlet_links": len(whole.inlets.slot),
             "outlet_links": len(whole.outlets.slot),
         }
@@ -76,15 +77,15 @@ class WholeState:
         ranks : all of them.
         """
         state: dict[str, Any] = {}
+        order = {places: np.argsort(getattr(part, places)) for places in {*PLACES.values()}}
         for name, array in of_part.items():
             places = self._places(name, array)
             if places is None:
                 state[name] = array
                 continue
             shape, where = self._shape(name, array), getattr(part, places)
-            order, values = np.argsort(where), self._values(name, array, places, part)
-            split, fill = self._split(name, shape), self._at_rest(name)
-            state[name] = Shared(shape, array.dtype, split, fill, where[order], values[..., order], ranks)
+            split, fill, values = self._split(name, shape), self._at_rest(name), self._values(name, array, places, part)
+            state[name] = Shared(shape, array.dtype, split, fill, where, order[places], values, ranks)
         return state
 
     def of_part(self, state: Mapping[str, Any], part: Subdomain, held: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

@@ -200,7 +200,7 @@ def wall_links(
     Raises
     ------
     StageError
-        If there is no such scheme, or a moving patch would push fluid through itself.
+        If there is no such scheme.
     """
     if scheme not in WALLS:
         raise StageError(f"walls {scheme!r}: unknown; known are {', '.join(WALLS)}")
@@ -231,23 +231,35 @@ def wall_links(
     )
 
 
-def moving_walls(nodes: Nodes, moving: Mapping[str, Vector]) -> NDArray[np.float64]:
-    """-6 w_i c_i.u_w of each wall link, (L,), for the velocity of each patch that moves (Ladd 1994).
+def require_sliding(nodes: Nodes, moving: Mapping[str, Vector]) -> None:
+    """Check that patches which move slide along themselves, as a wall must that stays where it is on the lattice.
+
+    Parameters
+    ----------
+    nodes : the geometry, all of it.
+    moving : velocity of the patches that move, lattice units, by name.
 
     Raises
     ------
     StageError
-        If a patch would push fluid through itself: a wall of the lattice stays where it is, and may only slide.
+        If one would push fluid through itself.
     """
-    added, stencil = np.zeros(len(nodes.wall_link_q)), velocity_set(nodes.q)
-    for name, velocity in moving.items():
+    added = moving_walls(nodes, moving)
+    for name in moving:
         mine = nodes.wall_link_patch == nodes.patches.index(name) + 1
-        direction = nodes.wall_link_direction[mine]
-        added[mine] = -6 * stencil.weights[direction] * (stencil.velocities[direction] @ np.array(velocity))
         through = abs(added[mine].sum()) / max(np.abs(added[mine]).sum(), 1e-300)
         if through > MAX_THROUGH:
             raise StageError(
                 f"solve.patches.{name}: {through:.0%} of its velocity is through the wall (at most {MAX_THROUGH:.0%});"
                 " a wall can only slide along itself: correct velocity_m_s"
             )
+
+
+def moving_walls(nodes: Nodes, moving: Mapping[str, Vector]) -> NDArray[np.float64]:
+    """-6 w_i c_i.u_w of each wall link, (L,), for the velocity of each patch that moves (Ladd 1994)."""
+    added, stencil = np.zeros(len(nodes.wall_link_q)), velocity_set(nodes.q)
+    for name, velocity in moving.items():
+        mine = nodes.wall_link_patch == nodes.patches.index(name) + 1
+        direction = nodes.wall_link_direction[mine]
+        added[mine] = -6 * stencil.weights[direction] * (stencil.velocities[direction] @ np.array(velocity))
     return added

@@ -39,7 +39,7 @@ from solver.run.flow_file import UnwrittenFlow
 from solver.run.plan import Plan, make_plan
 from solver.run.plan_numbers import least_across
 from solver.run.prolongation import Prolongation
-from solver.run.setup import divided, find_device, foresee, lay_out, likely_in_words, make_driver
+from solver.run.setup import divided, drive, find_device, foresee, likely_in_words, section_finder
 from solver.run.simulation import CoarseHelp, Simulation
 from solver.run.start import Start
 from solver.run.units import MAX_GRID_REYNOLDS
@@ -248,10 +248,10 @@ def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
         unsettled="report",
     )
     try:
-        plan, coarse = make_plan(coarse, settings), divided(coarse, settings.ranks)
+        plan = make_plan(coarse, settings, find=section_finder(settings.ranks))
+        coarse = divided(coarse, settings.ranks)
         expected = foresee(coarse, settings, plan, find_device(settings.backend, settings.precision, settings.ranks))
-        lattice = lay_out(coarse, settings, plan, settings.walls)
-        driver = make_driver(settings.backend, lattice, coarse.part, settings.ranks)
+        driver = drive(coarse, settings, plan)
     except StageError as error:
         raise NotHalved(str(error)) from None
     return Simulation(

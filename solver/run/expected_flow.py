@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flow that is expected before there is a time step: what drives it, its speed, and the pressures that it takes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from solver.run.settings import SolveSettings
 from solver.run.sound import Pulse
 from solver.runtime.errors import StageError
 
+FindSections = Callable[[Nodes], Sections]
 WAVEFORM_SAMPLES = 1000
 """Of a period, at which flow and its change in time are evaluated."""
 
@@ -67,7 +69,9 @@ class ExpectedFlow:
         return self.length * 3**0.5 * dt_s
 
 
-def expect_flow(nodes: Nodes, settings: SolveSettings, blood: Blood) -> tuple[ExpectedFlow, SolveSettings]:
+def expect_flow(
+    nodes: Nodes, settings: SolveSettings, blood: Blood, find: FindSections = find_sections
+) -> tuple[ExpectedFlow, SolveSettings]:
     """What is expected of a flow, and the settings with the viscosity that it has at its shear rate 2 U/R.
 
     Parameters
@@ -75,6 +79,7 @@ def expect_flow(nodes: Nodes, settings: SolveSettings, blood: Blood) -> tuple[Ex
     nodes : the geometry.
     settings : of the stage.
     blood : how viscosity depends on the shear rate.
+    find : finds the sections of the vessel.
 
     Raises
     ------
@@ -87,7 +92,7 @@ def expect_flow(nodes: Nodes, settings: SolveSettings, blood: Blood) -> tuple[Ex
         raise StageError("solve.start coarse: flows with a waveform start at rest; set it to auto, or leave it out")
     moving_m_s, slip = _patches(nodes, settings)
     radius_m = max((o.radius_mm for o in nodes.openings), default=0.0) * 1e-3 or wall_radius_mm(nodes, slip) * 1e-3
-    sections = find_sections(nodes) if inflow else None
+    sections = find(nodes) if inflow else None
     settings = replace(settings, viscosity_pa_s=_viscosity_under_force(settings, blood, radius_m))
     out = _leaving(nodes, settings, waveforms, sections) if sections else {}
     flow = ExpectedFlow(

@@ -4,10 +4,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
-from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.backends.communicator import world
 from solver.backends.cost import Device
@@ -15,10 +13,14 @@ from solver.backends.distributed import DistributedDriver
 from solver.backends.driver import Driver, LatticeDriver
 from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.subdomains import SubdomainsDriver
+from solver.boundary.walls import require_sliding
+from solver.domain.excerpt import excerpt
 from solver.domain.nodes import Nodes
 from solver.domain.partition import partition
+from solver.domain.sections import Sections, find_sections
 from solver.kernels.d3q19 import Q
 from solver.run.convergence import steps_of_mean
+from solver.run.expected_flow import FindSections
 from solver.run.forecast import Forecast, forecast
 from solver.run.models import WITH_LAMBDA
 from solver.run.plan import Plan
@@ -62,8 +64,8 @@ def find_device(backend: str, precision: str, ranks: int = 1) -> Device:
     Parameters
     ----------
     backend, precision : of the settings.
-    ranks : that run it together. Of these each holds the whole geometry, and fields while they are written: on the CPU
-        memory is what the rank has that has the least; on devices each needs memory for its part.
+    ranks : that run it together. Of these each holds the whole geometry: on the CPU memory is what the rank has that
+        has the least; on devices each needs memory for its part.
 
     Raises
     ------
@@ -87,34 +89,47 @@ def find_device(backend: str, precision: str, ranks: int = 1) -> Device:
     return cuda_device(precision)
 
 
-@overload
-def make_driver(backend: str, lattice: Lattice) -> LatticeDriver: ...
+def make_driver(backend: str, lattice: Lattice) -> LatticeDriver:
+    """Driver of a backend for a lattice, which fails as :func:`find_device` does."""
+    return _maker(backend)(lattice)
 
 
-@overload
-def make_driver(backend: str, lattice: Lattice, subdomain: NDArray[np.integer] | None, ranks: int = 1) -> Driver: ...
-
-
-def make_driver(backend: str, lattice: Lattice, subdomain: NDArray[np.integer] | None = None, ranks: int = 1) -> Driver:
-    """Driver of a backend, which fails as :func:`find_device` does; of several parts, one for all of them.
-
-    Parameters
-    ----------
-    backend : its name.
-    lattice : the whole domain's.
-    subdomain : (N,) number of the subdomain of each node; one part if not given.
-    ranks : that run one subdomain each.
-    """
+def _maker(backend: str) -> Callable[[Lattice], LatticeDriver]:
     make: Callable[[Lattice], LatticeDriver]
     if choose_backend(backend) == "cpu":
         from solver.backends.cpu.cpu_driver import CpuDriver as make
     else:
         from solver.backends.cuda.cuda_driver import CudaDriver as make
-    if subdomain is None or not subdomain.any():
-        return make(lattice)
-    if ranks > 1:
-        return DistributedDriver(lattice, subdomain, make, world())
-    return SubdomainsDriver(lattice, subdomain, make)
+    return make
+
+
+def drive(nodes: Nodes, settings: SolveSettings, plan: Plan) -> Driver:
+    """Lay a geometry out under a plan, and what runs it: one driver, or one for all of its parts, of which each rank
+    lays out its own.
+
+    Parameters
+    ----------
+    nodes : the geometry, with a part for each rank.
+    settings : backend, precision, walls, ranks.
+    plan : all else.
+
+    Raises
+    ------
+    StageError
+        As :func:`solver.backends.lattice.build_lattice` and :func:`find_device` do, or if a patch that moves would push
+        fluid through itself.
+    """
+    require_sliding(nodes, plan.moving)
+    make = _maker(settings.backend)
+    if settings.ranks == 1:
+        lattice = lay_out(nodes, settings, plan, settings.walls)
+        return SubdomainsDriver(lattice, nodes.part, make) if nodes.part.any() else make(lattice)
+    around = excerpt(nodes if plan.q == Q else nodes.with_corners(), world().rank)
+    rheology = plan.rheology
+    if rheology is not None and rheology.blend is not None:
+        rheology = replace(rheology, blend=rheology.blend[around.rows])
+    lattice = lay_out(around.nodes, settings, replace(plan, rheology=rheology), settings.walls)
+    return DistributedDriver(lattice, around.nodes.part, make, world(), around)
 
 
 def divided(nodes: Nodes, ranks: int) -> Nodes:
@@ -125,6 +140,17 @@ def divided(nodes: Nodes, ranks: int) -> Nodes:
     shared = world().broadcast({"part": partition(nodes, ranks)} if first else None)
     assert shared is not None
     return replace(nodes, part=shared["part"])
+
+
+def section_finder(ranks: int) -> FindSections:
+    """What finds the sections of a vessel: of several ranks the first, since it takes more than the geometry does."""
+    return find_sections if ranks == 1 else _shared_sections
+
+
+def _shared_sections(nodes: Nodes) -> Sections:
+    found = world().broadcast(vars(find_sections(nodes)) if world().rank == 0 else None)
+    assert found is not None
+    return Sections(**found)
 
 
 def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> Lattice:

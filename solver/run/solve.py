@@ -21,12 +21,12 @@ from solver.run.plan_numbers import table
 from solver.run.settings import SolveSettings
 from solver.run.setup import (
     divided,
+    drive,
     find_device,
     forecast_summary,
     foresee,
-    lay_out,
-    make_driver,
     no_device,
+    section_finder,
 )
 from solver.run.simulation import Simulation
 from solver.run.summary import backflow, late_warnings, measured_notes, summary_of, that_hold
@@ -69,7 +69,7 @@ def solve(
 
     nodes = divided(nodes, settings.ranks)
     attempt = Attempt.unpacked(checkpoints.peek("attempt") if checkpoints else None)
-    plan = attempt.plan(nodes, settings, surroundings)
+    plan = _plan(attempt, nodes, settings, surroundings)
     device = find_device(settings.backend, settings.precision, settings.ranks)
     if settings.backend == "auto" and (missing := no_device()):
         require_no_promise(missing)
@@ -93,6 +93,10 @@ def solve(
             log.info("note: %s", note)
         notes = [*that_hold(plan.notes, plan), *simulation.attempt.past, *measured_notes(simulation), *came_back]
         return summary_of(simulation, that_hold(plan.warnings, plan) + late, notes)
+
+
+def _plan(attempt: Attempt, nodes: Nodes, settings: SolveSettings, surroundings: Surroundings | None) -> Plan:
+    return attempt.plan(nodes, settings, surroundings, section_finder(settings.ranks))
 
 
 def _log_plan(plan: Plan, log: logging.Logger) -> None:
@@ -123,8 +127,7 @@ def _run(
     """Run an attempt, and those that follow it where its models do not hold the flow; the one that came to its end."""
     carried: Carried | None = None
     while True:
-        lattice = lay_out(nodes, settings, plan, settings.walls)
-        driver = make_driver(settings.backend, lattice, nodes.part, settings.ranks)
+        driver = drive(nodes, settings, plan)
         log.info("%s: %s", driver.device, driver.layout)
         exchange = _exchange(plan, surroundings)
         simulation = Simulation(nodes, settings, plan, expected, driver, exchange, HELP, log, checkpoints, attempt)
@@ -136,7 +139,7 @@ def _run(
             return simulation
         except StaleError:
             attempt = FIRST
-            plan = attempt.plan(nodes, settings, surroundings)
+            plan = _plan(attempt, nodes, settings, surroundings)
             expected = foresee(nodes, settings, plan, find_device(settings.backend, settings.precision, settings.ranks))
             continue
         except OutgrownError as outgrown:
@@ -150,7 +153,7 @@ def _run(
             if checkpoints:
                 checkpoints.remove()
         log.warning("fall-back: %s", attempt.past[-1])
-        plan = attempt.plan(nodes, settings, surroundings)
+        plan = _plan(attempt, nodes, settings, surroundings)
 
 
 def _writer(path: Path | None, nodes: Nodes, plan: Plan, share: Share) -> FlowWriter:

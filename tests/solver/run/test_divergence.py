@@ -25,7 +25,7 @@ from solver.run.divergence import DivergenceError, advice, advice_message
 from solver.run.plan import make_plan
 from solver.run.schedule import CHECK_STEPS
 from solver.run.settings import SolveSettings
-from solver.run.setup import make_driver
+from solver.run.setup import drive
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.solver.run.test_checkpoint import in_parts, pulsatile, short_pipe
@@ -83,10 +83,10 @@ def message_of_stop(nodes: Nodes, wanted: SolveSettings, fault: str, onset: int,
     driven, wanted = [], replace(wanted, collision="trt")  # a model that is named stays alone
 
     def make(*given):
-        driven.append(Troubled(make_driver(*given), onset, FAULTS[fault][0]))
+        driven.append(Troubled(drive(*given), onset, FAULTS[fault][0]))
         return driven[0]
 
-    with mock.patch.object(run, "make_driver", make), pytest.raises(StageError) as caught:
+    with mock.patch.object(run, "drive", make), pytest.raises(StageError) as caught:
         run.solve(nodes, wanted, folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
     assert 0 < driven[0].done - onset <= MOST
     return str(caught.value)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A part laid out from its surroundings is the part that is cut out of the whole."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solver.backends import distributed
+from solver.backends.distributed import places_of_walls
+from solver.backends.lattice import Lattice, build_lattice
+from solver.backends.splitting import split
+from solver.boundary import walls
+from solver.domain.excerpt import excerpt
+from solver.domain.nodes import Nodes
+from solver.domain.partition import partition
+from solver.kernels.collision import relaxation_rates
+from tests.solver.boundary.test_moving_walls import patched
+from tests.solver.kernels.test_isotropy import laid_out
+from tests.support.geometries import closed_box, periodic_box, pipe, plates, random_cavern
+
+RATES = relaxation_rates(0.7, 0.1)
+OF_WHOLE = {"mass_correction_nodes"}
+"""Numbers of the whole domain, which ranks add up."""
+
+
+def parabolic(nodes: Nodes) -> Lattice:
+    return build_lattice(nodes, "trt", RATES, "bouzidi", "fp64", parabolic=True)
+
+
+def corrected(nodes: Nodes) -> Lattice:
+    return laid_out(nodes, True, parabolic=True)
+
+
+def moving_box() -> Nodes:
+    return patched(closed_box((40, 5, 6)), low=lambda p: p[:, 2] < 1, lid=lambda p: p[:, 2] > 6)
+
+
+def moving(nodes: Nodes) -> Lattice:
+    return build_lattice(nodes, "trt", RATES, moving={"lid": (0.02, 0.01, 0.0)}, slip=("low",))
+
+
+CASES: dict[str, tuple[Callable[[], Nodes], Callable[[Nodes], Lattice], Callable[[Nodes], Nodes]]] = {
+    "cavern": (lambda: random_cavern((40, 9, 8), 3), parabolic, lambda nodes: nodes),
+    "cavern, corrected": (lambda: random_cavern((40, 9, 8), 5), corrected, Nodes.with_corners),
+    "pipe": (lambda: pipe((1, 2, 3), 4.2, 60), corrected, Nodes.with_corners),
+    "periodic box": (lambda: periodic_box((53, 5, 7)), parabolic, lambda nodes: nodes),
+    "plates": (lambda: plates(61, 3), parabolic, lambda nodes: nodes),
+    "long box": (lambda: closed_box((40, 5, 6)), corrected, Nodes.with_corners),
+    "moves and slips": (moving_box, moving, lambda nodes: nodes),
+}
+
+
+def differing(one: Any, other: Any, where: str = "") -> list[str]:
+    """Names of what differs."""
+    if is_dataclass(one) and not isinstance(one, type):
+        names = [each.name for each in fields(one) if each.name not in OF_WHOLE]
+        return [
+            name for each in names for name in differing(getattr(one, each), getattr(other, each), f"{where}.{each}")
+        ]
+    if isinstance(one, dict):
+        inner = [
+            name for key in one.keys() & other.keys() for name in differing(one[key], other[key], f"{where}[{key}]")
+        ]
+        return inner + [where] * (one.keys() != other.keys())
+    if isinstance(one, np.ndarray):
+        return [where] * (not np.array_equal(one, other) or one.dtype != other.dtype)
+    return [where] * (one != other)
+
+
+def random_planes(nodes: Nodes, count: int, seed: int) -> np.ndarray:
+    """Parts between planes across the longest axis, askew: some of them so thin that several lie within an excerpt."""
+    rng, size = np.random.default_rng(seed), np.array(nodes.shape[::-1])
+    along = np.where(np.arange(3) == size.argmax(), 1.0, 0.1 * rng.standard_normal(3))
+    height = nodes.position @ along + rng.random(nodes.count)
+    ends = np.sort(rng.choice(np.arange(1, nodes.count), count - 1, replace=False))
+    part = np.empty(nodes.count, np.int16)
+    part[np.argsort(height)] = np.searchsorted(ends, np.arange(nodes.count), side="right")
+    return part
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(max_examples=6, deadline=None)
+@given(count=st.integers(2, 5), seed=st.integers(0, 10**6))
+def test_a_part_of_its_surroundings_is_that_of_the_whole(name, count, seed):
+    make, lay_out, on = CASES[name]
+    nodes = on(make())
+    part = random_planes(nodes, count, seed)
+    nodes = replace(nodes, part=part)
+    whole, sizes = split(lay_out(nodes), part), []
+    for wanted in whole:
+        around = excerpt(nodes, wanted.number)
+        (found,) = split(lay_out(around.nodes), around.nodes.part, {wanted.number})
+        found = replace(found, rows=around.rows[found.rows], wall_links=wanted.wall_links)
+        assert differing(found, wanted) == []
+        sizes.append(len(around.rows))
+    assert min(sizes) < nodes.count
+
+
+def test_an_excerpt_is_small_beside_the_whole():
+    """A part of a long vessel and 5 to 9 nodes at each of its ends."""
+    nodes = pipe((0, 0, 1), 5.2, 200)
+    part = partition(nodes, 4)
+    across, along = nodes.count / 200, 1 + int(np.bincount(part).max())
+    for number in range(4):
+        around = excerpt(replace(nodes, part=part), number)
+        caps = np.count_nonzero(nodes.tag > 1)
+        assert len(around.rows) <= along + caps + 2 * 10 * across
+
+
+class Together:
+    """Ranks that are threads."""
+
+    def __init__(self, count: int) -> None:
+        self.given: list[Any] = [None] * count
+        self.barrier = threading.Barrier(count)
+
+    def all(self, rank: int, numbers: np.ndarray) -> list[np.ndarray]:
+        self.given[rank] = numbers
+        self.barrier.wait()
+        found = list(self.given)
+        self.barrier.wait()
+        return found
+
+    def rank(self, number: int) -> Any:
+        """What a rank asks."""
+        return SimpleNamespace(
+            join=lambda numbers: np.concatenate(self.all(number, numbers)),
+            largest=lambda numbers: np.max(self.all(number, numbers), axis=0),
+        )
+
+
+@pytest.mark.parametrize("near", [16, 100])
+def test_wall_links_have_their_places_in_the_whole(near, monkeypatch):
+    """In groups of so many nodes, some of which lie on several ranks, two or more groups at a time."""
+    for module in (walls, distributed):
+        monkeypatch.setattr(module, "NEAR", near)
+    monkeypatch.setattr(distributed, "BLOCK_ROWS", 250)
+    nodes, count = random_cavern((14, 12, 10), 3), 3
+    part = random_planes(nodes, count, 1)
+    nodes = replace(nodes, part=part)
+    wanted, found, ranks = split(parabolic(nodes), part), {}, Together(count)
+    slots = [parabolic(nodes).walls.slot[each.wall_links] for each in wanted]
+
+    def work(number: int) -> None:
+        around = excerpt(nodes, number)
+        lattice = parabolic(around.nodes)
+        (own,) = split(lattice, around.nodes.part, {number})
+        places = places_of_walls(own, lattice, around, ranks.rank(number))
+        found[number] = places, own.lattice.walls.slot
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(len(each) for each in slots) > 2 * near
+    for each in wanted:
+        places, slot = found[each.number]
+        order = np.argsort(places)
+        np.testing.assert_array_equal(places[order], each.wall_links)
+        np.testing.assert_array_equal(slot[order], each.lattice.walls.slot)
