@@ -32,8 +32,9 @@ from numpy.typing import NDArray
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda.cuda_driver import CudaDriver
 from solver.backends.cuda.device import cuda
-from solver.backends.driver import Driver, LatticeDriver
+from solver.backends.driver import Driver
 from solver.backends.lattice import Lattice, build_lattice
+from solver.backends.lattice_driver import LatticeDriver
 from solver.boundary.curves import constant, spline
 from solver.boundary.layers import outlet_layers
 from solver.boundary.openings import InletFeedback, OutletFeedback

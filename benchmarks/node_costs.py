@@ -33,8 +33,8 @@ sys.path[:0] = [str(ROOT)]
 from bench import TAU, boundary_values, provenance  # noqa: E402
 from vessel_tree import vessel_tree  # noqa: E402
 
-from solver.backends.driver import LatticeDriver  # noqa: E402
 from solver.backends.lattice import Lattice, build_lattice  # noqa: E402
+from solver.backends.lattice_driver import LatticeDriver  # noqa: E402
 from solver.backends.splitting import split  # noqa: E402
 from solver.domain.division import Division  # noqa: E402
 from solver.domain.link_graph import LinkGraph  # noqa: E402

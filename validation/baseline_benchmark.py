@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda.device import device_answers, own_device
-from solver.backends.driver import LatticeDriver
 from solver.backends.lattice import Lattice
+from solver.backends.lattice_driver import LatticeDriver
 from solver.boundary.walls import Vector
 from solver.domain.nodes import Nodes, load
 from solver.run.boundary_schedule import raised

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from solver.backends.cpu.blocks import serial, threaded
 from solver.backends.cpu.cpu_driver import CpuDriver
-from solver.backends.driver import LatticeDriver
 from solver.backends.lattice import Lattice
+from solver.backends.lattice_driver import LatticeDriver
 from solver.boundary.walls import Vector, WallLinks, moving_walls
 from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.collision import make_collision
@@ -327,7 +327,8 @@ class FourPass(FourPasses, CpuDriver):
     def collide(self, even: bool, first: int, last: int) -> None:
         """First pass: collide nodes, and leave each population in the slot of the opposite direction.
 
-        The parameters are those of :meth:`solver.backends.driver.LatticeDriver.collide`; `even` makes no difference.
+        The parameters are those of :meth:`solver.backends.lattice_driver.LatticeDriver.collide`; `even` changes
+        nothing.
         """
         lattice = self.lattice
         self._collide(

@@ -22,7 +22,7 @@ from numba import get_num_threads, set_num_threads
 from numpy.typing import NDArray
 
 from solver.backends.cuda.device import own_device
-from solver.backends.driver import LatticeDriver
+from solver.backends.lattice_driver import LatticeDriver
 from solver.domain.nodes import Nodes, load
 from solver.run.flow_file import FlowWriter
 from solver.run.plan import Plan, make_plan

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from solver.backends.cpu.blocks import threaded
 from solver.backends.cuda.device import cuda, device_answers, require_device
-from solver.backends.driver import LatticeDriver
+from solver.backends.lattice_driver import LatticeDriver
 from solver.kernels.storage import SCALE
 
 Work = Callable[[], object]

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from solver.backends.buffers import Buffers, Places
 from solver.backends.communicator import Communicator
-from solver.backends.driver import LatticeDriver
 from solver.backends.fields import Held
 from solver.backends.lattice import Lattice
+from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.share import BLOCK_ROWS, RankShare
 from solver.backends.splitting import Subdomain, split
 from solver.backends.subdomains import DividedDriver, Make

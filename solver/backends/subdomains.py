@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.buffers import Buffers, Places
-from solver.backends.driver import LatticeDriver
 from solver.backends.fields import Fields, Held, Statistics, held_bytes
 from solver.backends.lattice import Lattice
+from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.observation import Observation, ObservationAccumulator
 from solver.backends.share import Share
 from solver.backends.splitting import Subdomain, split

@@ -143,6 +143,7 @@ class Plan:
         return replace(self, ramp_s=0.0, boundary_schedule=boundary_schedule, numbers=self.numbers | {"ramp_s": 0.0})
 
 
+# long because it names all parts of a plan
 def make_plan(
     nodes: Nodes,
     settings: SolveSettings,
@@ -173,9 +174,8 @@ def make_plan(
     grid_reynolds = flow.peak_speed_m_s * units.dx_m / units.viscosity_m2_s
     q, (models, *safer) = _velocities_and_models(settings, grid_reynolds, units.tau, flow.slip, least_rung)
     pulse = None if surroundings else flow.pulse  # what the lattice's compliance takes follows from both then
-    losses = pulse.losses(units.dt_s) if pulse else {}
-    lossy = too_lossy(losses, flow.peak_speed_m_s / units.speed_m_s)
-    numbers = numbers_of(nodes, flow, scales)
+    of_pulse, lossy = _of_pulse(pulse, flow, units)
+    numbers = numbers_of(nodes, flow, scales) | of_pulse
     duration = expect_duration(nodes, settings, flow, units, scales.ramp_s, least_across(nodes, flow.slip, numbers))
     too_large = drops_too_large(grid_reynolds, numbers) if flow.sections else []
     plan = Plan(
@@ -199,7 +199,7 @@ def make_plan(
         from_coarse_steps=duration.from_coarse_steps,
         corrected_steps=duration.corrected_steps,
         spread=duration.spread,
-        numbers=numbers | (pulse.numbers(units.dt_s, losses) if pulse else {}),
+        numbers=numbers,
         out_m3_s=flow.out_m3_s,
         pulse=pulse,
         notes=[*scales.notes, *_of_blood(blood, settings, flow), *too_large, *_turns_back(scales)],
@@ -207,6 +207,14 @@ def make_plan(
         foreseen=(*too_large, *duration.few, *under_resolved(grid_reynolds, units.dx_m)),
     )
     return with_models(plan, nodes, models, tuple(safer))
+
+
+def _of_pulse(pulse: Pulse | None, flow: ExpectedFlow, units: Units) -> tuple[dict[str, float], list[str]]:
+    """What the lattice's compliance takes of a pulse: numbers of the plan, and what to warn of."""
+    if not pulse:
+        return {}, []
+    losses = pulse.losses(units.dt_s)
+    return pulse.numbers(units.dt_s, losses), too_lossy(losses, flow.peak_speed_m_s / units.speed_m_s)
 
 
 def _velocities_and_models(

@@ -10,8 +10,9 @@ import numpy as np
 from solver.backends.communicator import world
 from solver.backends.cost import Device
 from solver.backends.distributed import DistributedDriver
-from solver.backends.driver import Driver, LatticeDriver
+from solver.backends.driver import Driver
 from solver.backends.lattice import Lattice, build_lattice
+from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.subdomains import SubdomainsDriver
 from solver.boundary.walls import require_sliding
 from solver.domain.excerpt import excerpt

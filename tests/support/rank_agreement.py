@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from solver.backends.communicator import Communicator
 from solver.backends.distributed import DistributedDriver
-from solver.backends.driver import Driver, LatticeDriver
+from solver.backends.driver import Driver
 from solver.backends.fields import MEAN
 from solver.backends.lattice import Lattice
+from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.share import Shared
 from tests.support.geometries import numbers, observe
 

@@ -20,9 +20,9 @@ from solver.backends.cpu.sampling import make_reading
 from solver.backends.cpu.simd import make_simd
 from solver.backends.cpu.steps import make_steps
 from solver.backends.cpu.wall_pass import make_wall_pass
-from solver.backends.driver import LatticeDriver
 from solver.backends.fields import Fields, Held, Mean, Statistics, held_bytes
 from solver.backends.lattice import Lattice
+from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.observation import EXTREMES, SUMS, Found
 from solver.domain.addresses import address_runs, row_stride
 from solver.kernels.storage import FP16_BITS, NATIVE
@@ -44,7 +44,7 @@ def cpu_device(threads: int | None = None) -> Device:
 
 
 class CpuDriver(LatticeDriver):
-    """Runs a lattice on the cores of this machine; see :class:`solver.backends.driver.LatticeDriver`."""
+    """Runs a lattice on the cores of this machine; see :class:`solver.backends.lattice_driver.LatticeDriver`."""
 
     device = "CPU"
     on_host = True
@@ -99,7 +99,7 @@ class CpuDriver(LatticeDriver):
     def collide(self, even: bool, first: int, last: int) -> None:
         """Stream and collide the nodes of a range of rows, and the padding after it.
 
-        The parameters are those of :meth:`solver.backends.driver.LatticeDriver.collide`.
+        The parameters are those of :meth:`solver.backends.lattice_driver.LatticeDriver.collide`.
         """
         last = row_stride(last) if first < last else first
         nodes = (first, last, self.lattice.force, self._rates, self._omega, self._blend)

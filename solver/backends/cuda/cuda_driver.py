@@ -30,9 +30,9 @@ from solver.backends.cuda.feedback import Feedback
 from solver.backends.cuda.isotropy_pass import make_isotropy_pass
 from solver.backends.cuda.sampling import make_count, make_reading
 from solver.backends.cuda.steps import make_steps
-from solver.backends.driver import LatticeDriver
 from solver.backends.fields import Fields, Held, Mean, Statistics, held_bytes
 from solver.backends.lattice import Lattice
+from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.observation import EXTREMES, SUMS, Found
 from solver.domain.addresses import address_runs, bit_words, runs_by_group
 from solver.kernels.isotropy import PAIRS
@@ -44,7 +44,7 @@ STEP = "step: "
 
 
 class CudaDriver(LatticeDriver):
-    """Runs a lattice on a CUDA device; see :class:`solver.backends.driver.LatticeDriver`.
+    """Runs a lattice on a CUDA device; see :class:`solver.backends.lattice_driver.LatticeDriver`.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class CudaDriver(LatticeDriver):
     def collide(self, even: bool, first: int, last: int) -> None:
         """Stream and collide the nodes of a range of rows.
 
-        The parameters are those of :meth:`solver.backends.driver.LatticeDriver.collide`.
+        The parameters are those of :meth:`solver.backends.lattice_driver.LatticeDriver.collide`.
         """
         if last > first:
             self.queue.replay(f"{STEP}{even}, {first} to {last}", lambda: self._collide(even, first, last, False))

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from pipeline.haemodynamics.gradient import Gradient
 from pipeline.haemodynamics.streamlines import Grid
 from solver.backends.cpu.cpu_driver import CpuDriver
-from solver.backends.driver import LatticeDriver
 from solver.backends.lattice import Lattice, build_lattice
+from solver.backends.lattice_driver import LatticeDriver
 from solver.domain.link_graph import link_table
 from solver.domain.nodes import Neighbours, Nodes, check
 from solver.domain.partition import partition

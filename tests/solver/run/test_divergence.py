@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from solver.backends.driver import LatticeDriver
+from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.subdomains import SubdomainsDriver
 from solver.domain.nodes import Nodes, save
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
