@@ -21,7 +21,7 @@ from solver.kernels.sums import Limbs, limbs_by_group
 
 
 class LatticeDriver(ABC):
-    """Drives one lattice, of a whole domain or of a part of it: a :class:`solver.backends.driver.Driver` made of phases.
+    """Drives one lattice, of a whole domain or a part of it: a :class:`solver.backends.driver.Driver` made of phases.
 
     A step collides all nodes, finds the pressures that follow from the flow of the step before, treats the openings,
     then the wall links, and takes what these added to the mass of the whole domain off again. Phases are apart so that
