@@ -95,14 +95,14 @@ def solved(nodes: Nodes, folder: Path, flow_ml_s: float | None, **changes: Any) 
     """Solve as the stage does, and stop as it does; the inlet "in" gets a flow unless `inlets` are given."""
     inlets = changes.pop("inlets", {"in": {"flow_ml_s": flow_ml_s}})
     given = SolveSettings(inlets=inlets, backend="cpu", **changes).model_dump(mode="json")
-    drivers, make = [], run.make_driver
+    drivers, drive = [], run.drive
 
     def kept(*of: Any, **named: Any) -> Driver:
-        drivers.append(make(*of, **named))
+        drivers.append(drive(*of, **named))
         return drivers[-1]
 
     folder.mkdir(exist_ok=True)
-    with mock.patch.object(run, "make_driver", kept):
+    with mock.patch.object(run, "drive", kept):
         summary = run.solve(nodes, parse(given), folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
     assert summary["converged"], summary["warnings"]
     return Solved(nodes, summary, drivers[0], folder)
