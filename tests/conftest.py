@@ -21,7 +21,6 @@ from tests.support.workflow_runs import run_workflow
 LONG = (
     "test_workflow.py",
     "test_advice.py",
-    "test_coupled_workflow.py",
     "test_accuracy.py",
     "test_coupling.py",
     "test_pages_in_browser.py",

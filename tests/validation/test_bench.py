@@ -15,6 +15,7 @@ BENCH = [sys.executable, ROOT / "benchmarks" / "bench.py"]
 TINY = ["--sizes", "0.002", "0.004", "--collisions", "--precisions", "fp32", "--seconds", "1e-4", "--repeats", "1"]
 
 
+@pytest.mark.slow  # it compiles what no other test does, and no figure of a patient follows from it
 def test_bench_keeps_what_it_measures_and_draws_it(tmp_path):
     file = tmp_path / "results.json"
     command = [*BENCH, "--quick", "--backends", "cpu", "--shapes", "pipe", "cavity", "--copied", "1e-3", *TINY]
