@@ -37,13 +37,13 @@ def drawn(number: int, seed: int, fast: bool = False) -> tuple[Entry, float]:
     shape = str(rng.choice(SHAPES))
     given, area = geometry(shape, rng)
     across = float(rng.uniform(24, 30) if fast else rng.uniform(7, 18))
-    least, most = (150, min(STABLE_GRID_REYNOLDS, across_allows(across))) if fast else (10, 120)
+    least, most = (150, min(STABLE_GRID_REYNOLDS, fastest(across))) if fast else (10, 120)
     name = f"{shape}-{number}"
     VESSELS[name] = Vessel(of_shape(given), DIAMETER_MM / across, area)
     return Entry(name, "steady", round(float(np.exp(rng.uniform(np.log(least), np.log(most)))), 1)), across
 
 
-def across_allows(across: float) -> float:
+def fastest(across: float) -> float:
     """Grid Reynolds number at which so many nodes across have a bound of 10 %."""
     return DROP_ERROR_TAKEN / pressure_drop_error(1.0, across)
 

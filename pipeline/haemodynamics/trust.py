@@ -13,7 +13,7 @@ from pipeline.case.physiology import LIMITS as PLAUSIBLE
 from pipeline.geometry.surface.volumes import MOST_LOST
 from pipeline.haemodynamics.advice import Advice
 from pipeline.segmentation.local_edge import TOUCHED, WRONG
-from pipeline.segmentation.wall_profile import MOST, RIM
+from pipeline.segmentation.wall_profile import BRIGHT_RIM, DARK_RIM
 from solver.run.units import MAX_LOSS
 
 State = Literal["good", "reservation", "unusable"]
@@ -70,10 +70,10 @@ LIMITS: Mapping[str, Limit] = {
         TOUCHED, 0.1, "docs/validation/first-try.md, strangers: the volume is off by about twice as much"
     ),
     "vessel with something bright in its wall": Limit(
-        RIM, 1, "docs/validation/first-try.md, strangers: a stent makes the volume 7 to 47 % too large"
+        BRIGHT_RIM, 1, "docs/validation/first-try.md, strangers: a stent makes the volume 7 to 47 % too large"
     ),
     "vessel that darkens towards its wall": Limit(
-        MOST, 1, "docs/validation/first-try.md, strangers: slow blood makes the volume 6 to 14 % too small"
+        DARK_RIM, 1, "docs/validation/first-try.md, strangers: slow blood makes the volume 6 to 14 % too small"
     ),
     "volume behind where two lumens touch": Limit(
         0, 0.1, "docs/validation/first-try.md, strangers: a person has to look, whatever it is; and 10 %"

@@ -27,7 +27,7 @@ from pipeline.segmentation.problem import Lumen, Problem, reaches
 from pipeline.segmentation.region_growing import Mask
 from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
-from pipeline.segmentation.wall_profile import MOST, RIM, record_of_dark_rim, record_of_rim, wall_profile
+from pipeline.segmentation.wall_profile import BRIGHT_RIM, DARK_RIM, record_of_dark_rim, record_of_rim, wall_profile
 
 THIN_VOXELS = 4
 """Diameter, in voxels, below which a vessel's size is uncertain."""
@@ -163,8 +163,8 @@ def _of_brightness(
         *([other["words"]] if other else []),
         *([edge["words"]] if edge and abs(edge["change"]) > WRONG else []),
         *([bright["words"]] if bright and bright["share"] > TOUCHED else []),
-        *([rim["words"]] if rim and rim["share"] > RIM else []),
-        *([dark["words"]] if dark and dark["share"] > MOST else []),
+        *([rim["words"]] if rim and rim["share"] > BRIGHT_RIM else []),
+        *([dark["words"]] if dark and dark["share"] > DARK_RIM else []),
     ]
 
 

@@ -49,14 +49,14 @@ SHARPER, ELSEWHERE = 0.05, 20
 """How much brighter the layer within is than at the percentile of the same vessel, so that its wall is sharper there
 than one blur makes it; half of `UNEVEN` tells the same then."""
 
-RIM = 0.15
+BRIGHT_RIM = 0.15
 """Part of the middle of the vessel at whose wall it is so, from which it is worth a reservation. In vessels without a
 stent, drawn at random, it was at most 0.12."""
 
 DARKENS = 0.08
 """The same, darker, from which brightness falls towards the wall by more than blur; not below the noise either."""
 
-MOST = 0.5
+DARK_RIM = 0.5
 """Part of the middle of the vessel at whose wall it is so, from which it is worth a reservation."""
 
 MIDDLE = 0.15
@@ -123,7 +123,8 @@ def wall_profile(edge: LocalEdge, radius: float, problem: Problem) -> WallProfil
     length = max(WINDOW * radius, LEAST_WINDOW)
     deep = edge.inside & (depth >= DEEP)
     block = max(1, int(length / BLOCKS))
-    of_deep = tuple((np.argwhere(deep) // block).T)
+    places = np.argwhere(deep)
+    of_deep = tuple((places // block).T)
 
     def near(values: NDArray[Any]) -> NDArray[np.floating]:
         sums = block_reduce(values.astype(float), block, np.sum)
@@ -137,7 +138,7 @@ def wall_profile(edge: LocalEdge, radius: float, problem: Problem) -> WallProfil
     second = edge.inside & (depth >= SECOND[0]) & (depth < SECOND[1])
     cut = (problem.filtered.voxels[edge.box] > problem.upper).astype(float)
     return WallProfile(
-        places=np.argwhere(deep) + [side.start for side in edge.box],
+        places=places + [side.start for side in edge.box],
         inner=mean(share, within) - middle,
         second=mean(share, second) - middle,
         outer=mean(share, beyond),

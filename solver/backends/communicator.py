@@ -130,7 +130,7 @@ class Communicator:
         return found
 
     def _wait(self, *requests: Any, kept: tuple[NDArray[Any], ...] = ()) -> None:
-        """Wait for messages; `kept` are arrays that they are read from, which nothing else may hold until then."""
+        """Wait for messages; `kept` are arrays that they are read from, held until then: mpi4py lets go of them."""
         until = time.perf_counter() + self._busy_s
         while not self._mpi.Request.Testall(requests):
             if time.perf_counter() > until:

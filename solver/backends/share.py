@@ -21,6 +21,18 @@ BLOCK_ROWS = 65536
 Index = tuple[int | slice, ...]
 
 
+def row_blocks(count: int, size: int | None = None) -> Iterator[slice]:
+    """Ranges of so many rows, a block after another.
+
+    Parameters
+    ----------
+    count : number of rows.
+    size : of a block; `BLOCK_ROWS` if not given.
+    """
+    size = size or BLOCK_ROWS
+    return (slice(first, min(first + size, count)) for first in range(0, count, size))
+
+
 class Share:
     """All nodes: of the one process there is.
 
@@ -35,8 +47,8 @@ class Share:
         """Numbers of all nodes, (N, ...), some rows after others, from those of own nodes. All ranks ask for them, and
         the first gets them.
         """
-        for first in range(0, len(values), BLOCK_ROWS):
-            yield values[first : first + BLOCK_ROWS]
+        for rows in row_blocks(len(values)):
+            yield values[rows]
 
     def at(self, values: NDArray[Any], rows: NDArray[np.integer]) -> NDArray[Any]:
         """Numbers of a few nodes, (..., K), from those of own ones, (..., n).
@@ -77,10 +89,9 @@ class RankShare(Share):
 
     def blocks(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """Numbers of all nodes; nothing but on the first rank."""
-        for first in range(0, self._count, BLOCK_ROWS):
-            last = min(first + BLOCK_ROWS, self._count)
-            own = slice(*np.searchsorted(self.rows, (first, last)).tolist())
-            block = collected(self._ranks, self.rows[own], values[own], first, last)
+        for rows in row_blocks(self._count):
+            own = slice(*np.searchsorted(self.rows, (rows.start, rows.stop)).tolist())
+            block = collected(self._ranks, self.rows[own], values[own], rows.start, rows.stop)
             if block is not None:
                 yield block
 
@@ -130,8 +141,8 @@ def collected(
 def pieces_of(shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int, int]]:
     """An array in pieces along its last axis: an index of the axes before, first and last row of each."""
     for lead in np.ndindex(shape[:-1]):
-        for first in range(0, shape[-1], BLOCK_ROWS):
-            yield lead, first, min(first + BLOCK_ROWS, shape[-1])
+        for rows in row_blocks(shape[-1]):
+            yield lead, rows.start, rows.stop
 
 
 def index_of(stored: tuple[int, ...], shape: tuple[int, ...], lead: tuple[int, ...], first: int, last: int) -> Index:

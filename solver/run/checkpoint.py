@@ -19,7 +19,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.share import BLOCK_ROWS, Index, index_of, pieces_of
+from solver.backends.share import Index, index_of, pieces_of, row_blocks
 from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
 from solver.runtime.errors import StageError, remedy_of
 from solver.runtime.outputs import require_room
@@ -208,8 +208,8 @@ class Stored:
 
     def blocks(self) -> Iterator[NDArray[Any]]:
         """All of it, some rows after others."""
-        for first in range(0, self.shape[0], BLOCK_ROWS):
-            yield self.read((slice(first, first + BLOCK_ROWS),))
+        for rows in row_blocks(self.shape[0]):
+            yield self.read((rows,))
 
     def pick(self, places: NDArray[np.int64], split: tuple[int, ...]) -> NDArray[Any]:
         """Numbers at some places along the last axis of an array that is stored flat or in its shape, (..., K).

@@ -19,7 +19,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.share import BLOCK_ROWS, Index, Share
+from solver.backends.share import Index, Share, row_blocks
 from solver.domain.nodes import Nodes
 from solver.run.vtkhdf import Steps, add_points, begin, write_lattice
 from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
@@ -116,9 +116,8 @@ class StoredRows:
 
     def pieces(self) -> Iterator[tuple[Index, NDArray[Any]]]:
         """Some rows after others: where they stand, and their numbers."""
-        for first in range(0, self.shape[0], BLOCK_ROWS):
-            last = min(first + BLOCK_ROWS, self.shape[0])
-            yield (slice(first, last),), self.data[self.rows.start + first : self.rows.start + last]
+        for rows in row_blocks(self.shape[0]):
+            yield (rows,), self.data[self.rows.start + rows.start : self.rows.start + rows.stop]
 
 
 class FlowWriter:

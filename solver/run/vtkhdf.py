@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from solver.backends.share import row_blocks
 from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.d3q19 import VELOCITIES
 from solver.runtime.checksum_trailer import write_checksum_trailer
@@ -49,10 +50,10 @@ def write_lattice(root: h5py.Group, nodes: Nodes) -> None:
     cells = Voxels(nodes)
     require_room(Path(root.file.filename), PACKED_BYTES * nodes.count)
     root.create_dataset("NumberOfPoints", data=[nodes.count])
-    points = (nodes.points_mm(rows).astype(np.float32) for rows in _ranges(nodes.count, CHUNK_IDS))
+    points = (nodes.points_mm(rows).astype(np.float32) for rows in row_blocks(nodes.count, CHUNK_IDS))
     _pack_blocks(root, "Points", (nodes.count, 3), np.float32, points)
     _write_cells(root, cells.count, cells.corners, nodes.count, cells.blocks())
-    kinds = (np.full(_length(some), CELL_TYPES[cells.corners], np.uint8) for some in _ranges(cells.count, CHUNK_IDS))
+    kinds = (np.full(_length(some), CELL_TYPES[cells.corners], np.uint8) for some in row_blocks(cells.count, CHUNK_IDS))
     _pack_blocks(root, "Types", (cells.count,), np.uint8, kinds)
 
 
@@ -96,17 +97,12 @@ class Voxels:
 
     def blocks(self) -> Iterator[NDArray[np.int64]]:
         """Some cells after others, (C, corners)."""
-        for rows in _ranges(self._nodes, CHUNK_ROWS):
+        for rows in row_blocks(self._nodes, CHUNK_ROWS):
             corners = [np.arange(rows.start, rows.stop)]
             for ends in self._ends:
                 corners += [np.where(corner >= 0, ends[corner], -1) for corner in corners]
             cells = np.stack(corners, axis=1)
             yield cells[(cells >= 0).all(axis=1)]
-
-
-def voxels(nodes: Nodes) -> NDArray[np.int64]:
-    """All of :class:`Voxels`, (C, corners)."""
-    return np.concatenate([*Voxels(nodes).blocks()])
 
 
 def _write_cells(
@@ -118,13 +114,8 @@ def _write_cells(
     group.create_dataset("NumberOfCells", data=[count])
     group.create_dataset("NumberOfConnectivityIds", data=[size])
     _pack_blocks(group, "Connectivity", (size,), ids, (block.ravel() for block in blocks))
-    offsets = (corners * np.arange(some.start, some.stop, dtype=ids) for some in _ranges(count + 1, CHUNK_IDS))
+    offsets = (corners * np.arange(some.start, some.stop, dtype=ids) for some in row_blocks(count + 1, CHUNK_IDS))
     _pack_blocks(group, "Offsets", (count + 1,), ids, offsets)
-
-
-def _ranges(count: int, size: int) -> Iterator[slice]:
-    """Numbers below a count, so many at a time."""
-    return (slice(first, min(first + size, count)) for first in range(0, count, size))
 
 
 def _length(some: slice) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from solver.backends.driver import Driver
 from solver.backends.observation import Observation
 from solver.domain.nodes import FLUID, INLET, OUTLET, STEPS, Nodes, Opening
+from solver.run.vtkhdf import Voxels
 from validation.textbook_links import distance_to_cylinder
 
 Crossing = Callable[[NDArray, NDArray], tuple[NDArray, NDArray]]
@@ -429,3 +430,8 @@ def step(rise: int, channel: int, before: int, behind: int, spacing_mm: float = 
     )
     nodes = nodes_from(fluid, crossing, openings, (False, True, False), spacing_mm)
     return flowing_between_plates(nodes)
+
+
+def voxels(nodes: Nodes) -> NDArray[np.int64]:
+    """Voxels whose corners are all fluid, as rows of their corners, (C, corners)."""
+    return np.concatenate([*Voxels(nodes).blocks()])

@@ -24,7 +24,7 @@ from solver.backends.distributed import DistributedDriver
 from solver.backends.fields import MEAN
 from solver.backends.lattice import build_lattice
 from solver.ranks.rank import SharedCheckpoints
-from solver.run import checkpoint, flow_file
+from solver.run import checkpoint
 from solver.run.flow_file import FlowOfRank, FlowStatistics, FlowWriter
 from tests.support.geometries import closed_box, numbers, observe
 
@@ -90,8 +90,7 @@ def sum_of_what_is_let_go(ranks: Communicator) -> int:
 
 
 def main(folder: Path) -> None:
-    for module in (share, checkpoint, flow_file):
-        module.BLOCK_ROWS = BLOCK  # type: ignore[attr-defined]
+    share.BLOCK_ROWS = BLOCK
     ranks, nodes = Weighing(world()), closed_box(SIZE)
     first = ranks.rank == 0
     lattice = build_lattice(nodes, "trt", (1.2, 1.1), precision="fp64")

@@ -114,6 +114,10 @@ class Spacing:
     spacing_mm: float
     reason: str
 
+    def or_finer(self, other: "Spacing") -> "Spacing":
+        """The other one where that is finer."""
+        return other if other.spacing_mm < self.spacing_mm else self
+
     def coarsened(self, spacing_mm: float) -> "Spacing":
         """Another spacing in place of this one; the reason tells both."""
         times = spacing_mm / self.spacing_mm
@@ -270,15 +274,11 @@ def resolving_spacing(
     most_nodes : fluid nodes that are wanted at most.
     """
     wanted, coarsest = (
-        min(
-            [Spacing(diameter_mm / across, f"{across:g} nodes across {what}"), *of_flow],
-            key=lambda spacing: spacing.spacing_mm,
-        )
-        for across, of_flow in (
-            (NODES_ACROSS, [peak.spacing(WANTED_GRID_REYNOLDS)] if peak else []),
-            (LEAST_ACROSS, [peak.coarsest(diameter_mm)] if peak else []),
-        )
+        Spacing(diameter_mm / across, f"{across:g} nodes across {what}") for across in (NODES_ACROSS, LEAST_ACROSS)
     )
+    if peak:
+        wanted = wanted.or_finer(peak.spacing(WANTED_GRID_REYNOLDS))
+        coarsest = coarsest.or_finer(peak.coarsest(diameter_mm))
     count = volume_mm3 / wanted.spacing_mm**3
     if count <= most_nodes:
         return wanted

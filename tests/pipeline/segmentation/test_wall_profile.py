@@ -8,7 +8,7 @@ import pytest
 from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
-from pipeline.segmentation.wall_profile import RIM
+from pipeline.segmentation.wall_profile import BRIGHT_RIM
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import segment
@@ -58,7 +58,7 @@ def test_a_stent_as_bright_as_blood_fails_the_check_whose_advice_makes_the_error
 def test_blur_alone_is_not_doubted(blur_voxels, filtering):
     _, check, record = tried(taken(vessel(11), blur_voxels), filtering)
     assert check["passed"]
-    assert record["bright_rim"]["share"] < RIM / 2
+    assert record["bright_rim"]["share"] < BRIGHT_RIM / 2
 
 
 def test_a_sharp_kernel_is_not_doubted():
@@ -68,7 +68,7 @@ def test_a_sharp_kernel_is_not_doubted():
     sharp = (voxels + 0.6 * (voxels - ndimage.gaussian_filter(voxels, 1.5))).astype(np.float32)
     _, check, record = tried(replace(image, image=image.image.with_voxels(sharp)), NO_FILTER)
     assert check["passed"]
-    assert record["bright_rim"]["share"] < RIM
+    assert record["bright_rim"]["share"] < BRIGHT_RIM
 
 
 @pytest.mark.parametrize(("slow", "passes"), [(0.0, True), (0.45, False)])

@@ -15,10 +15,9 @@ from solver.domain.nodes import Neighbours, Nodes, check
 from solver.domain.partition import partition
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS, Q
-from solver.run.vtkhdf import voxels
 from tests.pipeline.geometry.test_grid import HIGH, LOW, box, grid_of, nodes_of
 from tests.solver.boundary.test_moving_walls import patched
-from tests.support.geometries import half_way_walls, nodes_from, observe
+from tests.support.geometries import half_way_walls, nodes_from, observe, voxels
 from tests.support.naive import equilibrium
 
 LAYERS = (1, 2, 5)

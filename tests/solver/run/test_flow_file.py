@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from solver.run.flow_file import FlowStatistics, FlowWriter, read_flow, steady_statistics
-from solver.run.vtkhdf import voxels
 from solver.runtime.errors import StageError
-from tests.support.geometries import closed_box, pipe
+from tests.support.geometries import closed_box, pipe, voxels
 
 
 def fields(nodes, seed, rows=((3,), (), (6,))):
