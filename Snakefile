@@ -21,9 +21,9 @@ from snakemake.utils import min_version
 
 from pipeline.case.settings.base import shipped
 from pipeline.case.stages import SHARED
-from pipeline.workflow.programs import Programs, code, image_of
+from pipeline.workflow.programs import Programs, code, image_of, project_files
 from pipeline.workflow.recovery import recover
-from pipeline.workflow.rules import Cases, any_of, own, project_files
+from pipeline.workflow.rules import Cases, any_of, own
 from pipeline.workflow.unfinished import Unfinished
 from solver.runtime.errors import StageError
 from validation.studies.study_file import read_studies

@@ -263,7 +263,7 @@ class Cohort(Section):
     )
     defaults: dict[str, Any] = Field(default_factory=dict, description="sections merged under each case's own")
     threads: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="cores that a stage of a case takes, so that cases run side by side; none: all"
+        None, description="cores that a stage of a case takes; none: all, shared by up to four cases side by side"
     )
     studies: tuple[Name, ...] | None = Field(None, description="names of files in config/studies/; none: all of them")
     validation: RunSet = Field("quick", description="which runs of the studies: ci, quick or full")

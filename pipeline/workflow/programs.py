@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs in a rule: the command line of its stage, the image that this runs in, and the checksum of its code."""
+"""What runs in a rule: the command line of its stage, the image that this runs in, its files and their checksum."""
 
 import os
 import shlex
@@ -40,6 +40,11 @@ def code(module: str) -> str:
 @cache  # most modules have most of their files in common
 def _code_of_file(path: str) -> str:
     return checksum(ROOT / path)
+
+
+def project_files(pattern: str) -> list[str]:
+    """Files of the project, as seen from the working directory, sorted."""
+    return sorted(str(path.relative_to(ROOT) if Path.cwd() == ROOT else path) for path in ROOT.glob(pattern))
 
 
 def options(*files: Files) -> str:

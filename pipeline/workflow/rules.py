@@ -21,7 +21,6 @@ from pipeline.workflow.programs import Files, Wildcards, code
 from pipeline.workflow.recovery import RESULTS, require_folders
 from pipeline.workflow.sharing import owners
 from solver.runtime.errors import StageError
-from solver.runtime.sources import ROOT
 
 LEVELS = ("", "coarser-1/", "coarser-2/")
 """Folders of the lattices of a case: its own, and the coarser ones of the section convergence."""
@@ -29,12 +28,10 @@ LEVELS = ("", "coarser-1/", "coarser-2/")
 RUN = "{study}.{run}"
 """Name of a run of a study, as a case."""
 
+SIDE_BY_SIDE = 4
+"""How many cases share one machine's cores where nothing says so; each has an image and a lattice in memory."""
+
 InputFunction = Callable[[Wildcards], Any]
-
-
-def project_files(pattern: str) -> list[str]:
-    """Files of the project, as seen from the working directory, sorted."""
-    return sorted(str(path.relative_to(ROOT) if Path.cwd() == ROOT else path) for path in ROOT.glob(pattern))
 
 
 def any_of(names: Iterable[str]) -> str:
@@ -245,8 +242,11 @@ class Cases:
         return found
 
     def cores(self, wildcards: Wildcards) -> int:
-        """All cores, or as many as the configuration says of a case, or a study of a run of it."""
-        return (self._study_of(wildcards) or self.config).threads or self._cores
+        """As many as the configuration says of a case, or a study of a run of it; else all, which cases share."""
+        study = self._study_of(wildcards)
+        alone = study or self.config.cluster  # a cluster's job has its cores for itself
+        shared = self._cores if alone else max(1, self._cores // min(SIDE_BY_SIDE, len(self.cohort)))
+        return (study or self.config).threads or shared
 
     def gpus(self, wildcards: Wildcards) -> int | None:
         """How many GPUs solve asks a cluster for: one, one for each rank, or none."""

@@ -77,7 +77,6 @@ CORES = ("--cores", "2")
 CONFIG = {
     "studies": ["plates"],
     "cohort": "config/cohort.csv",
-    "threads": 1,  # so that runs stand side by side
     "scenarios": {"rest": {}, "exercise": {"solve": {"inlets": {"*": {"flow_ml_s": 2.0}}}}},
 }
 

@@ -10,11 +10,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pipeline.case.stages import ENTERED, STAGES, WITH_SETTINGS
+from pipeline.workflow.rules import Cases
 from solver.runtime.checksums import checksum
 from solver.runtime.sources import ROOT
 from tests.support.workflow_runs import run_workflow
@@ -72,6 +74,22 @@ def test_the_snakefile_is_short_and_tells_its_commands():
     assert "min_version(" in text
     included = re.findall(r'^include: "(.+)"$', text, re.MULTILINE)
     assert sorted(included) == [path.relative_to(ROOT).as_posix() for path in FILES]
+
+
+@pytest.mark.parametrize(
+    ("cases", "stated", "cores", "each"),
+    [
+        (["tiny"], {}, 16, 16),
+        (["tiny", "demo", "pipe"], {}, 16, 5),
+        (["tiny", "demo", "pipe", "bend", "plates", "pulsatile"], {}, 16, 4),  # four at once, the others after them
+        (["tiny", "demo", "pipe"], {}, 2, 1),
+        (["tiny", "demo", "pipe"], {"threads": 3}, 16, 3),
+        (["tiny", "demo", "pipe"], {"cluster": {}}, 16, 16),
+    ],
+)
+def test_several_cases_share_the_cores_where_nothing_says_how_many_a_stage_takes(cases, stated, cores, each):
+    found = Cases({"cases": cases, **stated}, cores, True, lambda config, options: {})
+    assert {found.cores(SimpleNamespace(case=name)) for name in cases} == {each}
 
 
 def test_snakemakes_linter_finds_nothing():
