@@ -36,7 +36,7 @@ from solver.run.settings import parse
 from solver.run.setup import choose_backend, no_device
 from solver.run.solve import require_no_promise, solve
 from solver.runtime.errors import StageError
-from solver.runtime.interruption import STOP_SIGNALS, raise_stopped
+from solver.runtime.interruption import STOP_SIGNALS, Stopped, heed_signals
 
 ORDER = signal.SIGUSR1
 """By which the thread that hears an order to stop tells the one that runs."""
@@ -200,8 +200,7 @@ def _heed_orders(signalled: bool) -> None:
     """Stop as by a signal when the launching process says so by its number, or is no more; where `signalled` also by a
     signal itself, which is blocked. Only the first counts: where a rank has died, more may follow.
     """
-    for number in STOP_SIGNALS:
-        signal.signal(number, raise_stopped)
+    heed_signals()
     orders: list[int] = []
 
     def heed(_: int, frame: FrameType | None) -> None:
@@ -316,7 +315,7 @@ def run(given: dict[str, Any]) -> None:
     try:
         with beating(ranks.rank, sys.stdout.fileno()):
             _work(ranks, given)
-    except StageError as error:
+    except (StageError, Stopped) as error:
         _end(ranks, {"error": str(error)})
     except OSError as error:
         _end(ranks, {"error": str(error), "errno": error.errno, "filename": str(error.filename or "")})

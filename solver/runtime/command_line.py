@@ -8,7 +8,6 @@ It lives beside the solver because the solver must run where `pipeline` cannot b
 import argparse
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from solver.runtime.errors import StageError, remedy_of
-from solver.runtime.interruption import STOP_SIGNALS, raise_stopped
+from solver.runtime.interruption import Stopped, heed_signals
 from solver.runtime.log import keep_log, open_log
 from solver.runtime.outputs import appearing_whole
 from solver.runtime.provenance import Job, program_name, provenance_record, require_as_written
@@ -61,8 +60,7 @@ def run_stage(
         sources = {role: arguments[role] for role in inputs if role not in several and arguments[role]}
         lists = {role: arguments[role] or [] for role in several}
         _require_inputs([*sources.items(), *((many, path) for many, paths in lists.items() for path in paths)])
-        for number in STOP_SIGNALS:
-            signal.signal(number, raise_stopped)
+        heed_signals()
         with appearing_whole(targets | {"provenance": arguments["provenance"]}) as partial:
             job = Job(stage, sources, {role: partial[role] for role in outputs}, settings, log, lists=lists)
             job.more = {name: arguments[name] for name in more or {}}
@@ -77,6 +75,9 @@ def run_stage(
         if picture and error.picture:
             picture.write_bytes(error.picture)
         log.error("error: %s%s", error, f"; see {picture}" if picture and error.picture else "")
+        sys.exit(1)
+    except Stopped as stop:
+        log.error("error: %s", stop)
         sys.exit(1)
     except OSError as error:
         made = [path for role, path in arguments.items() if path and role in (*outputs, "provenance", "log")]

@@ -2,13 +2,15 @@
 """Signals to stop."""
 
 import signal
+import sys
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Self
 
-from solver.runtime.errors import StageError
-
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+CALLBACK_S = 0.05
+"""How long a callback of Python's own may take until a signal that was lost in it is heard again."""
 
 
 class Interruption:
@@ -45,6 +47,52 @@ class Interruption:
             signal.signal(number, handler)
 
 
+class Stopped(BaseException):
+    """What a signal raises: no `StageError`, and no `Exception`, which code on its way may take for a failure of its
+    own and go on, as that which tries seeds does, or Numba's search for a function of given types.
+
+    Parameters
+    ----------
+    number : of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by signal {number}; nothing was written, run the workflow again to continue")
+        self.number = number
+
+
 def raise_stopped(number: int, frame: FrameType | None) -> None:
-    """End the stage because of a signal: no output appears."""
-    raise StageError(f"stopped by signal {number}; nothing was written, run the workflow again to continue")
+    """End the stage because of a signal: no output appears.
+
+    Raises
+    ------
+    Stopped
+        Always.
+    """
+    raise Stopped(number)
+
+
+def heed_signals() -> None:
+    """Let signals to stop end the stage, wherever they find it.
+
+    Python runs their handlers within callbacks of its own, too (of weak references and of the garbage collector, of
+    which compilation has thousands), which lose what is raised there: a run went on for hours. Such a loss is reported
+    to `sys.unraisablehook`, and the signal's handler is called again once the callback has ended.
+    """
+    for number in STOP_SIGNALS:
+        signal.signal(number, raise_stopped)
+    sys.unraisablehook = _repeat_lost_stop
+
+
+def _repeat_lost_stop(lost: "sys.UnraisableHookArgs") -> None:
+    if isinstance(lost.exc_value, Stopped):
+        number = lost.exc_value.number
+        signal.signal(signal.SIGALRM, lambda _, frame: _call_handler(number, frame))
+        signal.setitimer(signal.ITIMER_REAL, CALLBACK_S)
+    else:
+        sys.__unraisablehook__(lost)
+
+
+def _call_handler(number: int, frame: FrameType | None) -> None:
+    if callable(handler := signal.getsignal(number)):
+        handler(number, frame)

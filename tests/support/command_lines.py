@@ -48,13 +48,17 @@ def _status(module: str) -> int:
 
 @contextlib.contextmanager
 def _as_before() -> Iterator[None]:
-    """Take away the loggers' new handlers, which hold a stream and a file of this run, and the handlers of signals."""
+    """Take away the loggers' new handlers, which hold a stream and a file of this run, those of signals and the hook
+    for those that are lost.
+    """
     logs = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
     kept = {log: (log.handlers[:], log.level, log.propagate) for log in logs}
     signals = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    hook = sys.unraisablehook
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         for number, handler in signals.items():
             signal.signal(number, handler)
         for log in logging.root.manager.loggerDict.values():

@@ -36,11 +36,36 @@ def compute(job):
     (job.outputs["folder"] / "file").write_text("x")
     if job.settings.get("refuse"):
         raise StageError("text holds 3, 4 is wanted")
-    time.sleep(job.settings.get("wait", 0))
+    try:
+        time.sleep(job.settings.get("wait", 0))
+    except Exception:  # tries something else
+        time.sleep(60)
     job.facts["device"] = "none"
 
 run_stage("trial", "A trial.", {"text": "in"}, {"copy": "out", "folder": "out"}, compute)
 """
+
+LOST_SIGNAL = """
+import signal
+import time
+import weakref
+from solver.runtime.command_line import run_stage
+
+class Thing:
+    def __del__(self):
+        if {deletion}:
+            signal.raise_signal(signal.SIGTERM)
+
+def compute(job):
+    thing = Thing()
+    reference = weakref.ref(thing, lambda _: None if {deletion} else signal.raise_signal(signal.SIGTERM))
+    del thing
+    print("went on", flush=True)
+    time.sleep(30)
+
+run_stage("trial", "A trial.", {{"text": "in"}}, {{"copy": "out"}}, compute)
+"""
+"""A stage that is stopped while Python calls the callback of a weak reference, or deletes an object."""
 
 
 def start(folder: Path, given: str = "in.txt", **settings) -> subprocess.Popen:
@@ -101,6 +126,20 @@ def test_a_killed_stage_leaves_no_output_and_the_next_run_cleans_up(tmp_path, nu
     process = start(tmp_path)
     process.communicate(timeout=60)
     assert files(tmp_path) == {"in.txt", "out.txt", "out/file", "trial.json", "logs/trial.log"}
+
+
+@pytest.mark.parametrize("deletion", [False, True])
+def test_a_signal_that_is_lost_in_a_callback_of_python_stops_the_stage_all_the_same(tmp_path, deletion):
+    """What a handler raises within such a callback is thrown away, and the stage would go on to its end."""
+    (tmp_path / "in.txt").write_text("3")
+    command = [sys.executable, "-c", LOST_SIGNAL.format(deletion=deletion), "--text", tmp_path / "in.txt"]
+    command += ["--copy", tmp_path / "out.txt", "--provenance", tmp_path / "trial.json"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=25, check=False)
+    assert answer.stdout == "went on\n"  # it was lost
+    assert answer.returncode == 1
+    assert "error: stopped by signal 15; nothing was written" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert files(tmp_path) == {"in.txt"}
 
 
 def test_a_missing_input_and_bad_settings_are_refused_in_words(tmp_path):
