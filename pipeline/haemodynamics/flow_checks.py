@@ -74,15 +74,14 @@ def _settling_checks(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
             "advice": None if converged else f"the flow had not settled when the solver stopped; {advice}",
         }
     ]
-    if differ is not None:
+    fluctuation = (summary.get("fluctuation") or {}) if summary.get("unsteady") else {}
+    if differ is not None and not fluctuation:
         words = f"the last two cycles differ by {differ:.2%}; raise solve.cycles"
         found.append(check("difference of the last two cycles", "%", differ, words))
-    if summary.get("unsteady") and (errors := (summary.get("fluctuation") or {}).get("standard_error")):
+    if errors := fluctuation.get("standard_error"):
         error = max(errors.values())
-        words = (
-            f"the means of the unsteady flow have standard errors up to {error:.2%}; raise solve.unsteady_throughs, or"
-            " solve.max_steps where it is set"
-        )
+        limit = "cycles" if fluctuation.get("cycles") else "unsteady_throughs, or solve.max_steps where it is set"
+        words = f"the means of the unsteady flow have standard errors up to {error:.2%}; raise solve.{limit}"
         found.append(check("standard error of the mean", "%", error, words))
     return found
 

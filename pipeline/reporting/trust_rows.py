@@ -10,7 +10,7 @@ from pipeline.reporting.tables import number, percent
 
 MEANING = {
     "converged": "the flow settled before the run ended",
-    "mean of an unsteady flow": "the flow fluctuates under steady conditions: its mean was taken for long enough",
+    "mean of an unsteady flow": "the flow fluctuates: its mean was taken for long enough",
     "flow balance": "what flows in less what flows out, counted by the solver, as a part of the inflow",
     "flow balance of the velocity field": "the same, read off the velocity just inside the openings",
     "inflow against imposed": "flow through the inlet, read off the velocity, against the flow that was set",

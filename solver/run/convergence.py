@@ -167,7 +167,7 @@ def is_steady(rows: Sequence[Row], quiet: int, raised_s: float, tolerance: float
     )
 
 
-def is_periodic(monitor: Monitor, schedule: Schedule, step: int, tolerance: float) -> bool:
+def is_periodic(monitor: Monitor, schedule: Schedule, step: int, raised_s: float, tolerance: float) -> bool:
     """Whether a cycle is over, as many as asked for, that differs little from the one before.
 
     Parameters
@@ -175,10 +175,12 @@ def is_periodic(monitor: Monitor, schedule: Schedule, step: int, tolerance: floa
     monitor : of the run.
     schedule : of the run.
     step : that it has come to.
+    raised_s : time from which on the flow is what it was asked for; the last cycle begins no sooner.
     tolerance : of the difference, relative.
     """
     cycle, within = schedule.place(step)
-    if within != schedule.cycle or cycle < schedule.least_cycles:
+    period_s = monitor.plan.period_s or 0.0
+    if within != schedule.cycle or cycle < schedule.least_cycles or raised_s > (cycle - 1) * period_s:
         return False
     found = monitor.periodicity()
     return found is not None and max(found.values()) <= tolerance

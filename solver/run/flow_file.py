@@ -174,6 +174,31 @@ class FlowWriter:
             self._write(name, blocks, self._steps.count * self._count)
         self._steps.append(time_s, dict.fromkeys(self._fields, self._steps.count * self._count))
 
+    def mix(
+        self,
+        step: int,
+        velocity_m_s: NDArray[np.floating],
+        pressure_pa: NDArray[np.floating],
+        viscous_stress_pa: NDArray[np.floating],
+        *viscosity_pa_s: NDArray[np.floating],
+        part: float,
+    ) -> None:
+        """Put a mean in place of a time step that was added: of what it holds and a part of another state.
+
+        Parameters
+        ----------
+        step : which, from 0.
+        velocity_m_s, pressure_pa, viscous_stress_pa, viscosity_pa_s : of the state, as :meth:`append` takes them.
+        part : of it in the mean.
+        """
+        arrays = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s)
+        for name, values in zip(self._fields, arrays, strict=True):
+            data, first = self._data[name], step * self._count
+            for block in self._share.blocks(values):
+                rows = slice(first, first + len(block))
+                data[rows] += part * (block - data[rows])
+                first += len(block)
+
     def average(
         self,
         velocity_m_s: NDArray[np.floating],
@@ -244,6 +269,9 @@ class UnwrittenFlow(FlowWriter):
     def append(self, *_: Any) -> None:
         """No file."""
 
+    def mix(self, *_: Any, part: float = 0.0) -> None:
+        """No file."""
+
     def average(self, *_: Any, statistics: Any = None) -> None:
         """No file."""
 
@@ -272,6 +300,10 @@ class FlowOfRank(UnwrittenFlow):
         """Give those of a time step."""
         for values in fields:
             deque(self._share.blocks(values), maxlen=0)
+
+    def mix(self, *step_and_fields: Any, part: float = 0.0) -> None:
+        """Give those that are mixed in."""
+        self.append(*step_and_fields)
 
     def average(self, *fields: NDArray[np.floating], statistics: Any = ()) -> None:
         """Give means and statistics."""

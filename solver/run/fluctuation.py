@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An unsteady flow under steady conditions: its mean, how far it fluctuates about it, and how sure the mean is."""
+"""An unsteady flow: its mean, how far it fluctuates about it, and how sure the mean is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +27,8 @@ MEAN_BALANCE = 1e-2
 class Fluctuation:
     """Of an unsteady flow, over the time of its mean; relative to the means, pressures to their largest difference.
 
+    That of a pulsing flow is the mean of each phase over cycles, from which they vary.
+
     Attributes
     ----------
     span_s, throughs : that time, and the same in flow-through times.
@@ -35,6 +37,7 @@ class Fluctuation:
     standard_error : of its mean.
     drifts : whether the means of both halves of the time differ by more than fluctuations explain.
     period_s : of the signal that fluctuates the most, where one frequency rules it; none else.
+    cycles : of a pulsing flow.
     """
 
     span_s: float
@@ -44,9 +47,16 @@ class Fluctuation:
     standard_error: dict[str, float]
     drifts: bool
     period_s: float | None
+    cycles: int | None = None
 
     def record(self) -> str:
         """The fluctuation in one sentence."""
+        if self.cycles:
+            return (
+                f"unsteady: no cycle is like the one before; phases are means over {self.cycles} cycles, from which the"
+                f" velocity of a cycle differs by {self.velocity_rms:.2%} (root mean square), standard errors of means"
+                f" over a cycle are up to {max(self.standard_error.values()):.2%}"
+            )
         period = f", with a period of {self.period_s:.3g} s" if self.period_s else ""
         return (
             f"unsteady: mean over {self.span_s:.3g} s ({self.throughs:.0f} flow-through times); the velocity fluctuates"
@@ -74,6 +84,7 @@ class Fluctuation:
             "standard_error": self.standard_error,
             "drifts": self.drifts,
             "period_s": self.period_s,
+            "cycles": self.cycles,
         }
 
 

@@ -210,15 +210,15 @@ class Monitor:
         schedule = self.plan.schedule
         return schedule.cycle // schedule.interval if schedule.cycle else 0
 
-    def periodicity(self) -> dict[str, float] | None:
-        """How far the last whole cycle differs from the one before, by what differs.
+    def periodicity(self, back: int = 0) -> dict[str, float] | None:
+        """How far the last whole cycle, or one so many cycles back, differs from the one before, by what differs.
 
         The velocity in one phase, as the root mean square over all nodes, relative to the mean speed over the cycle;
         flow and pressure of the openings in all phases, relative to the widest range among the openings; and what lies
-        around the vessel. None if less than two cycles were run, or the flow is steady.
+        around the vessel, of the last cycle only. None if less than two cycles were run, or the flow is steady.
         """
         count = self.per_cycle
-        whole = len(self.rows) // count * count if count else 0
+        whole = (len(self.rows) // count - back) * count if count else 0
         if whole < 2 * count or not count:
             return None
         before, last = self.rows[whole - 2 * count : whole - count], self.rows[whole - count : whole]
@@ -229,7 +229,7 @@ class Monitor:
             values, others = (np.array([getattr(row, key) for row in rows]) for rows in (last, before))
             span = np.ptp(values, axis=0).max()
             found[name] = float(np.abs(values - others).max() / max(span, 1e-12))
-        return found | {**self.around()}
+        return found | ({} if back else {**self.around()})
 
 
 def last_cycles_differ(monitor: Monitor) -> str:

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from solver.backends.driver import Driver
 from solver.backends.fields import MEAN, Fields
+from solver.run.cycle_variation import averaged_rows
 from solver.run.flow_file import FlowWriter
-from solver.run.monitor import Row
+from solver.run.monitor import Monitor, Row
 from solver.run.plan import Plan
 from solver.run.si_fields import in_si, settled_statistics, statistics_in_si
 
@@ -20,7 +21,8 @@ class Results:
     Attributes
     ----------
     averaged : first step of the mean over time; none before it has begun.
-    snapshots : steps of the snapshots that the flow file has of the cycle that may be the last.
+    snapshots : steps of the snapshots that the flow file has: of the cycle that may be the last, or the newest that a
+        mean over cycles holds.
 
     Parameters
     ----------
@@ -54,11 +56,16 @@ class Results:
         if schedule.averaged:
             self._driver.average(MEAN + 1 + snapshot, schedule.place(step)[0] == schedule.first_kept)
             return
+        fields = self._in_si(self._fields(plan), plan)
+        if schedule.varies and (count := schedule.place(step)[0] - schedule.first_kept + 1) > 1:
+            writer.mix(snapshot, *fields, part=1 / count)
+            self.snapshots[snapshot] = step  # checkpoints keep each by its step
+            return
         if snapshot == 0:
             writer.start_over()
             self.snapshots.clear()
         self.snapshots.append(step)
-        writer.append(step * plan.units.dt_s, *self._in_si(self._fields(plan), plan))
+        writer.append(step * plan.units.dt_s, *fields)
 
     def _fields(self, plan: Plan) -> Fields:
         """Fields of the nodes of this process; at which part of all nodes the limiter acts is noted."""
@@ -77,9 +84,11 @@ class Results:
         """Mean part of the nodes at which the limiter acted, over the states that were read; none without one."""
         return float(np.mean(self._limited)) if self._limited else None
 
-    def of_mean(self, rows: Sequence[Row]) -> list[Row]:
+    def of_mean(self, monitor: Monitor) -> Sequence[Row]:
         """Rows over which the mean over time was taken."""
-        return [row for row in rows if self.averaged is not None and row.step >= self.averaged]
+        if monitor.plan.schedule.varies:
+            return averaged_rows(monitor)
+        return [row for row in monitor.rows if self.averaged is not None and row.step >= self.averaged]
 
     def finish(self, step: int, plan: Plan, state: str, writer: FlowWriter) -> None:
         """Write what only the end tells: the steady flow, means over phases, mean and statistics over time.

@@ -39,7 +39,8 @@ class Schedule:
     cycle : of a period; none if the flow is steady.
     cycles, least_cycles : periods that are run at most and at least.
     first_kept : the first cycle, from 1, that is kept in snapshots and means, unless another follows.
-    averaged : whether snapshots hold means over the cycles from the first that is kept on.
+    averaged : whether the driver keeps means of the snapshots' phases over the cycles from the first that is kept on.
+    varies : whether all cycles from that one on are averaged because the flow only varies from cycle to cycle.
     snapshots : within a cycle, ascending, at which one is taken.
     compared : within a cycle, at which its velocity is compared with that of the cycle before.
     """
@@ -55,6 +56,7 @@ class Schedule:
     least_cycles: int = 1
     first_kept: int = 1
     averaged: bool = False
+    varies: bool = False
     snapshots: tuple[int, ...] = ()
     compared: int = 0
 
@@ -68,6 +70,12 @@ class Schedule:
             least_cycles=self.least_cycles + cycles,
             first_kept=self.first_kept + cycles,
         )
+
+    def averaging(self, after: int, cycles: int) -> "Schedule":
+        """The same, which ends with so many cycles that are averaged, after one where a flow is known to vary only."""
+        assert self.cycle is not None
+        last = after + cycles
+        return replace(self, last=last * self.cycle, cycles=last, least_cycles=last, first_kept=after + 1, varies=True)
 
     @property
     def end(self) -> NDArray[np.int64]:
@@ -117,7 +125,7 @@ class Schedule:
         cycle, within = self.place(step)
         if self.cycle is None:
             return step - self.sample <= self._mean_from(begun)
-        return within == self.sample and (cycle == self.first_kept or not self.averaged)
+        return within == self.sample and (cycle == self.first_kept or not (self.averaged or self.varies))
 
     def _mean_from(self, begun: int | None) -> int:
         return self.last - self.last // 10 if begun is None else begun

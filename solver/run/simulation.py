@@ -15,6 +15,7 @@ from solver.domain.nodes import Nodes
 from solver.run import divergence, time_left
 from solver.run.checkpoint import Arrays, Checkpoints, under
 from solver.run.convergence import Watch, is_periodic, is_steady
+from solver.run.cycle_variation import as_kept, averaged_state, averaging, only_varies, variation, varies
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Exchange, Given
 from solver.run.fallback import FIRST, Attempt
@@ -27,7 +28,7 @@ from solver.run.plan import Plan
 from solver.run.results import Results
 from solver.run.settings import SolveSettings
 from solver.run.start import Start
-from solver.run.unsettled import shortfall
+from solver.run.unsettled import shortfall, so_far
 from solver.runtime.errors import StageError
 from solver.runtime.interruption import Interruption
 from solver.runtime.progress import in_time_units
@@ -189,8 +190,8 @@ class Simulation:
         return shortfall(self.settings, self.plan.schedule, self.monitor, self.watch, self.step, mean_rows)
 
     def _advance(self, writer: FlowWriter, interruption: Interruption) -> None:
-        start, schedule = time.monotonic() - self.seconds, self.plan.schedule
-        while self.step < schedule.last and not self._ended:
+        start = time.monotonic() - self.seconds
+        while self.step < (schedule := self.plan.schedule).last and not self._ended:
             stop = schedule.next_stop(self.step)
             self.exchange.advance(self.driver, self.step, stop)
             self._see()  # what was observed before this stretch, with which a device is busy meanwhile
@@ -202,7 +203,7 @@ class Simulation:
                 self._unseen = stop
             self._results.keep(self.step, self.plan, self.watch.begun, writer)
             self.seconds = time.monotonic() - start
-            self._mark()
+            self._marks = [*self._marks[:2], (stop, self.seconds)]  # the first two stops, and the last one
             if schedule.may_end(stop):
                 self._see()
                 self._ended = self._may_end()
@@ -224,15 +225,25 @@ class Simulation:
     def _may_end(self) -> bool:
         """Whether the run ends here: the flow is periodic, steady, or fluctuates about a mean that is good enough."""
         if self.plan.schedule.cycle:
-            cycle, _ = self.plan.schedule.place(self.step)
-            raised = self._raised_s <= (cycle - 1) * self.plan.schedule.cycle * self.plan.units.dt_s
-            if raised and is_periodic(self.monitor, self.plan.schedule, self.step, self.settings.periodic_tolerance):
-                self.state = "periodic"
+            self._judge_cycle()
         elif is_steady(self.monitor.rows, self.plan.schedule.quiet, self._raised_s, self.settings.steady_tolerance):
             self.state = "steady"
         else:
             return self._watched()
         return self.converged
+
+    def _judge_cycle(self) -> None:
+        """Tell a periodic flow at the end of a cycle; let cycles that only vary be averaged from there on."""
+        monitor, schedule = self.monitor, self.plan.schedule
+        if schedule.varies:
+            if self.step == schedule.last:
+                self.fluctuation = variation(monitor, self.settings.unsteady_tolerance)
+                self.state = "unsettled" if self.fluctuation.drifts else "unsteady"
+        elif is_periodic(monitor, schedule, self.step, self._raised_s, self.settings.periodic_tolerance):
+            self.state = "periodic"
+        elif only_varies(monitor, self.settings, self.step, self._raised_s):
+            self.plan = monitor.plan = averaging(self.plan, self.settings, schedule.place(self.step)[0])
+            self.log.info("%s", varies(monitor))
 
     def _watched(self) -> bool:
         """Let the watch take in the newest row, and say what it finds."""
@@ -257,7 +268,7 @@ class Simulation:
 
         Where the steps were over before that mean was as good as is wanted, it is told with the error that it has.
         """
-        rows = self._results.of_mean(self.monitor.rows)
+        rows = self._results.of_mean(self.monitor)
         found = self.watch.outcome if self._ended else self.watch.tells(rows)
         if not rows or found not in ("fluctuates", "drifts"):
             return
@@ -269,7 +280,7 @@ class Simulation:
     @property
     def counted_rows(self) -> Sequence[Row]:
         """Rows that the result is taken from: of the mean, of the last period, or of the last tenth of a run."""
-        return self._results.of_mean(self.monitor.rows) if self.fluctuation else self.monitor.last_part()
+        return self._results.of_mean(self.monitor) if self.fluctuation else self.monitor.last_part()
 
     def _keep_state(self, checkpoints: Checkpoints, writer: FlowWriter) -> None:
         """Write a checkpoint. A flow that has diverged is refused first, and leaves those from before."""
@@ -284,6 +295,7 @@ class Simulation:
         }
         arrays |= {"attempt": self.attempt.packed(), "outgrown": np.array(self._outgrown or ())}
         arrays |= {"start": self.start.array()}
+        arrays |= averaged_state(self.plan.schedule)
         if self._coarse:
             arrays |= {f"coarse/{name}": array for name, array in self._coarse.state().items()}
         taken = {step: partial(writer.taken, k) for k, step in enumerate(self._results.snapshots)}
@@ -304,6 +316,7 @@ class Simulation:
             if self.attempt.restored:
                 raise StaleError
             return
+        self.plan = self.monitor.plan = as_kept(self.plan, self.settings, state.arrays)
         driver, averaged = under("driver/", state.arrays), int(state.arrays["averaged"])
         self.monitor.restore(under("monitor/", state.arrays))
         if self.plan.schedule.cycle is None:
@@ -329,7 +342,7 @@ class Simulation:
 
         A steady one does with the same rows, before the mean of its last tenth begins.
         """
-        schedule, end = self.plan.schedule, self.plan.schedule.end
+        schedule, end = as_kept(self.plan, self.settings, arrays).schedule, self.plan.schedule.end
         if step > schedule.last:
             return False
         if np.array_equal(arrays["end"], end):
@@ -357,17 +370,11 @@ class Simulation:
         if now - self._logged < LOG_EVERY_S and not self._ended and self.step < self.plan.schedule.last:
             return
         self._logged = now
-        state = f"residual {row.residual:.2g} (wanted {self.settings.steady_tolerance:g}), balance {row.balance:+.2%}"
-        if self.plan.period_s:
-            found = self.monitor.periodicity()
-            differ = f"cycles differ by {max(found.values()):.2%}, " if found else ""
-            cycle = row.time_s / self.plan.period_s
-            state = f"cycle {cycle:.2f} of at most {self.settings.cycles}, {differ}balance {row.balance:+.2%}"
         self.log.info(
             "step %d, %.4g s, %s, max speed %.3g m/s, %.3g MLUPS, %s",
             row.step,
             row.time_s,
-            state,
+            so_far(self.settings, self.plan, self.monitor),
             row.max_speed_m_s,
             self.mlups,
             self._time_left(),
@@ -392,10 +399,6 @@ class Simulation:
             )
         step_s = time_left.seconds_a_step(self._marks, self.forecast.seconds / self.forecast.steps)
         return f"{words} {in_time_units(steps * step_s)} left"
-
-    def _mark(self) -> None:
-        """Keep what the speed of this run follows from: the first two stops, and the last one."""
-        self._marks = [*self._marks[:2], (self.step, self.seconds)]
 
 
 class CoarseHelp(NamedTuple):

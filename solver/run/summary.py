@@ -58,7 +58,8 @@ def late_warnings(simulation: Simulation) -> list[str]:
     if unsettled := simulation.unsettled():
         warnings.append(unsettled)
     if simulation.state == "unsteady" and simulation.fluctuation:
-        limit = "solve.max_steps" if simulation.step >= plan.schedule.last else "solve.unsteady_throughs"
+        ended = "solve.max_steps" if simulation.step >= plan.schedule.last else "solve.unsteady_throughs"
+        limit = "solve.cycles" if plan.schedule.cycle else ended
         warnings += simulation.fluctuation.warnings(simulation.settings.unsteady_tolerance, limit)
     drho = max(row.max_drho for row in rows)
     if drho > MAX_DRHO:

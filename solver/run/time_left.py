@@ -92,6 +92,7 @@ def steps_left(
     most, of_forecast, words = float(schedule.last - step), expected - step, "about"
     if schedule.cycle:
         left = of_forecast if of_forecast > 0 else schedule.cycle - step % schedule.cycle
+        left = most if schedule.varies else left
     elif watch.begun is not None:
         left = watch.steps_left(rows)
         words = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a flow that had not settled when the time of its run was up."""
+"""What is said of a flow that has not settled: on its way, and when the time of its run was up."""
 
 from collections.abc import Sequence
 
@@ -9,6 +9,7 @@ from solver.run import time_left
 from solver.run.convergence import BALANCE, MARGIN, Watch
 from solver.run.fluctuation import MEAN_BALANCE
 from solver.run.monitor import Monitor, Row, last_cycles_differ
+from solver.run.plan import Plan
 from solver.run.schedule import Schedule
 from solver.run.settings import SolveSettings
 
@@ -56,3 +57,21 @@ def shortfall(
         why = ";"
     enough = f" to {float(f'{MARGIN * (step + left):.1e}'):.0f}" if np.isfinite(left) else ""
     return f"{found}{why} raise solve.max_steps{enough} (now {settings.max_steps or schedule.last})"
+
+
+def so_far(settings: SolveSettings, plan: Plan, monitor: Monitor) -> str:
+    """How near a flow has come to what it is run for, by the newest row of the monitor.
+
+    Parameters
+    ----------
+    settings : of the stage.
+    plan : of the run.
+    monitor : its rows.
+    """
+    row, schedule = monitor.rows[-1], plan.schedule
+    if not plan.period_s:
+        return f"residual {row.residual:.2g} (wanted {settings.steady_tolerance:g}), balance {row.balance:+.2%}"
+    found = monitor.periodicity()
+    differ = f"cycles differ by {max(found.values()):.2%}, " if found else ""
+    most = f"{'' if schedule.varies else 'at most '}{schedule.cycles}"
+    return f"cycle {row.time_s / plan.period_s:.2f} of {most}, {differ}balance {row.balance:+.2%}"

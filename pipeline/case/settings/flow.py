@@ -175,7 +175,11 @@ class SolveSettings(Section):
     steady_tolerance: Positive = Field(
         1e-3, description="steady flow: stop when the relative RMS change over a viscous time is below this"
     )
-    cycles: Annotated[int, Field(ge=1)] = Field(6, description="waveform: periods to run at most")
+    cycles: Annotated[int, Field(ge=1)] = Field(
+        6,
+        description="waveform: periods to run at most; as many again, of which phases are averaged, where velocities"
+        " still vary from one to the next",
+    )
     min_cycles: Annotated[int, Field(ge=1)] = Field(3, description="waveform: periods to run at least")
     periodic_tolerance: Positive = Field(
         0.01, description="waveform: stop when velocity and pressures repeat within this from cycle to cycle"

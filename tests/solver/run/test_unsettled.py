@@ -151,7 +151,7 @@ def test_report_and_row_of_an_unsteady_flow_say_so_first_and_pass(tmp_path):
     page = make(folder, tmp_path / "report", still=False, without=("segmentation", "picture"))[0]
     words = " ".join(re.sub(r"<[^>]*>", "", page.partition("<body>")[2]).split())
     assert words.startswith(
-        "The flow is unsteady though its conditions are steady: fields and numbers are those of its"
+        "The flow never repeats, though what drives it does: fields and numbers are those of its"
         f" mean. {FLUCTUATES.capitalize()}."
     )
     assert "<title>UNSTEADY · " in page

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pulsing flow that never repeats: disturbed flow behind a valve, a narrowing or in a sac differs from cycle to cycle
+though what drives it does not. It is recognised, and its phases are averaged over cycles.
+
+The difference between successive cycles of a flow that becomes periodic falls by about the same factor in each. Where
+it falls so slowly that it would not be small enough by the end of an average over cycles, they are averaged. A mean
+that then changes from cycle to cycle in one direction is that of a flow which has not settled.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from solver.run.checkpoint import Arrays
+from solver.run.convergence import Reals, signals, slope
+from solver.run.fluctuation import Fluctuation
+from solver.run.monitor import Monitor, Row, last_cycles_differ
+from solver.run.plan import Plan
+from solver.run.schedule import Schedule
+from solver.run.settings import SolveSettings
+
+COMPARED = 3
+"""Differences between successive cycles that are looked at."""
+
+LEAST_CYCLES = 4
+"""That an average is taken over, at least: its standard error is half of what cycles vary by."""
+
+CERTAIN = 4.0
+"""Standard errors by which the slope of a signal's means over the cycles must differ from none to be taken for a drift.
+Of five means without one it does in one of 40 draws."""
+
+
+def only_varies(monitor: Monitor, settings: SolveSettings, step: int, raised_s: float) -> bool:
+    """Whether a cycle is over after which a flow only varies from cycle to cycle, and cycles are left to average.
+
+    Parameters
+    ----------
+    monitor : of the run.
+    settings : of the stage.
+    step : that it has come to.
+    raised_s : time from which on the flow is what it was asked for; cycles that are compared begin no sooner.
+    """
+    cycle, within = monitor.plan.schedule.place(step)
+    first_s = (cycle - COMPARED - 1) * (monitor.plan.period_s or 0.0)
+    if within != monitor.plan.schedule.cycle or first_s < raised_s:
+        return False
+    more = averaging(monitor.plan, settings, cycle).schedule.cycles - cycle
+    found = [each for back in reversed(range(COMPARED)) if (each := monitor.periodicity(back))]
+    tolerance = settings.periodic_tolerance
+    if more < LEAST_CYCLES or len(found) < COMPARED or found[-1]["velocity"] <= tolerance:
+        return False
+    return all(
+        now <= tolerance or (name in found[0] and _stays_above(tolerance, more, found[0][name], now))
+        for name, now in found[-1].items()
+    )
+
+
+def _stays_above(tolerance: float, cycles: int, first: float, last: float) -> bool:
+    """Whether a difference will not have fallen to a tolerance in so many cycles, by how it fell from the first to the
+    last of `COMPARED`.
+    """
+    return last * (last / first) ** (cycles / (COMPARED - 1)) > tolerance
+
+
+def averaging(plan: Plan, settings: SolveSettings, after: int) -> Plan:
+    """A plan whose run ends with an average over cycles: over as many as a flow is given to become periodic, or as the
+    steps that are left allow.
+
+    Parameters
+    ----------
+    plan : of the run.
+    settings : of the stage.
+    after : the cycle after which they begin.
+    """
+    cycle, more = plan.schedule.cycle, settings.cycles
+    if settings.max_steps and cycle:
+        more = min(more, settings.max_steps // cycle - after)
+    return replace(plan, schedule=plan.schedule.averaging(after, more))
+
+
+def varies(monitor: Monitor) -> str:
+    """What the log says of such a flow, whose next cycles are averaged."""
+    schedule = monitor.plan.schedule
+    return (
+        f"cycle {schedule.first_kept - 1}: {last_cycles_differ(monitor)}, about as much as before: the flow varies from"
+        f" cycle to cycle; phases are averaged over {schedule.cycles - schedule.first_kept + 1} cycles from here on"
+    )
+
+
+def averaged_state(schedule: Schedule) -> Arrays:
+    """What a checkpoint keeps of it: the cycle after which cycles are averaged, or -1."""
+    return {"averaged_after": np.array(schedule.first_kept - 1 if schedule.varies else -1)}
+
+
+def as_kept(plan: Plan, settings: SolveSettings, arrays: Arrays) -> Plan:
+    """A plan as it was when a checkpoint was written, whose arrays are given."""
+    after = int(arrays["averaged_after"]) if "averaged_after" in arrays else -1
+    return averaging(plan, settings, after) if after >= 0 else plan
+
+
+def averaged_rows(monitor: Monitor) -> Sequence[Row]:
+    """Rows of the cycles that are averaged, of a run at its end."""
+    schedule = monitor.plan.schedule
+    return monitor.rows[-(schedule.cycles - schedule.first_kept + 1) * monitor.per_cycle :]
+
+
+def variation(monitor: Monitor, bound: float) -> Fluctuation:
+    """How far the cycles of an average vary about it, and how sure it is.
+
+    With x the difference of two cycles' velocities, root mean square over all nodes, independent cycles vary by
+    x/sqrt(2). A signal's standard error is that of its means over the cycles, s/sqrt(n).
+
+    Parameters
+    ----------
+    monitor : of the run, at its end.
+    bound : part of a signal by which its mean may change over all cycles.
+    """
+    plan, rows, per_cycle = monitor.plan, averaged_rows(monitor), monitor.per_cycle
+    cycles = len(rows) // per_cycle
+    apart = [found["velocity"] for back in range(cycles - 1) if (found := monitor.periodicity(back))]
+    whole = {name: values.reshape(cycles, per_cycle, -1) for name, values in signals(rows).items()}
+    means = {name: each.mean(axis=1) for name, each in whole.items()}
+    span_s = cycles * (plan.period_s or 0.0)
+    return Fluctuation(
+        span_s=span_s,
+        throughs=span_s / (plan.through_steps * plan.units.dt_s),
+        velocity_rms=float(np.sqrt(np.mean(np.square(apart)) / 2)),
+        rms={name: float(np.sqrt(each.var(axis=0, ddof=1).mean(axis=0)).max()) for name, each in whole.items()},
+        standard_error={name: float(each.std(axis=0, ddof=1).max() / np.sqrt(cycles)) for name, each in means.items()},
+        drifts=any(_drifts(column, bound) for each in means.values() for column in each.T),
+        period_s=None,
+        cycles=cycles,
+    )
+
+
+def _drifts(means: Reals, bound: float) -> bool:
+    rise, error = slope(means)
+    return abs(rise) * len(means) > bound and abs(rise) > CERTAIN * error
