@@ -3,8 +3,8 @@
 though what drives it does not. It is recognised, and its phases are averaged over cycles.
 
 The difference between successive cycles of a flow that becomes periodic falls by about the same factor in each. Where
-it falls so slowly that it would not be small enough by the end of an average over cycles, they are averaged. A mean
-that then changes from cycle to cycle in one direction is that of a flow which has not settled.
+it falls so slowly that it would not be small enough by the end of an average over cycles, they are averaged. Where
+what is averaged then changes in one direction, half of that change counts as its error.
 """
 
 from collections.abc import Sequence
@@ -109,12 +109,13 @@ def variation(monitor: Monitor, bound: float) -> Fluctuation:
     """How far the cycles of an average vary about it, and how sure it is.
 
     With x the difference of two cycles' velocities, root mean square over all nodes, independent cycles vary by
-    x/sqrt(2). A signal's standard error is that of its means over the cycles, s/sqrt(n).
+    x/sqrt(2). A signal's standard error is that of its means over the n cycles, s/sqrt(n), or where these drift by b
+    from one to the next, |b| n/2 if that is more.
 
     Parameters
     ----------
     monitor : of the run, at its end.
-    bound : part of a signal by which its mean may change over all cycles.
+    bound : part of a signal above which a change of its mean over all cycles is a drift.
     """
     plan, rows, per_cycle = monitor.plan, averaged_rows(monitor), monitor.per_cycle
     cycles = len(rows) // per_cycle
@@ -127,13 +128,19 @@ def variation(monitor: Monitor, bound: float) -> Fluctuation:
         throughs=span_s / (plan.through_steps * plan.units.dt_s),
         velocity_rms=float(np.sqrt(np.mean(np.square(apart)) / 2)),
         rms={name: float(np.sqrt(each.var(axis=0, ddof=1).mean(axis=0)).max()) for name, each in whole.items()},
-        standard_error={name: float(each.std(axis=0, ddof=1).max() / np.sqrt(cycles)) for name, each in means.items()},
-        drifts=any(_drifts(column, bound) for each in means.values() for column in each.T),
+        standard_error={name: max(map(error_of_means, each.T)) for name, each in means.items()},
+        drifts=any(_drift(column) > bound for each in means.values() for column in each.T),
         period_s=None,
         cycles=cycles,
     )
 
 
-def _drifts(means: Reals, bound: float) -> bool:
+def _drift(means: Reals) -> float:
+    """By how much means over cycles change in one direction, from the first to the last; 0 where they only scatter."""
     rise, error = slope(means)
-    return abs(rise) * len(means) > bound and abs(rise) > CERTAIN * error
+    return abs(rise) * len(means) if abs(rise) > CERTAIN * error else 0.0
+
+
+def error_of_means(means: Reals) -> float:
+    """Of the mean of means over cycles, (cycles,): see :func:`variation`."""
+    return max(float(means.std(ddof=1)) / float(np.sqrt(len(means))), _drift(means) / 2)

@@ -56,6 +56,7 @@ class Fluctuation:
                 f"unsteady: no cycle is like the one before; phases are means over {self.cycles} cycles, from which the"
                 f" velocity of a cycle differs by {self.velocity_rms:.2%} (root mean square), standard errors of means"
                 f" over a cycle are up to {max(self.standard_error.values()):.2%}"
+                f"{', and they still drift' if self.drifts else ''}"
             )
         period = f", with a period of {self.period_s:.3g} s" if self.period_s else ""
         return (

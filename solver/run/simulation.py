@@ -238,7 +238,7 @@ class Simulation:
         if schedule.varies:
             if self.step == schedule.last:
                 self.fluctuation = variation(monitor, self.settings.unsteady_tolerance)
-                self.state = "unsettled" if self.fluctuation.drifts else "unsteady"
+                self.state = "unsteady"
         elif is_periodic(monitor, schedule, self.step, self._raised_s, self.settings.periodic_tolerance):
             self.state = "periodic"
         elif only_varies(monitor, self.settings, self.step, self._raised_s):
