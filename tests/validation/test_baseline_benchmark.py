@@ -49,6 +49,7 @@ def short(monkeypatch):
     monkeypatch.setattr(benchmark_module, "AGREED_STEPS", 20)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("all_threads")
 def test_baseline_benchmark_compares_all_programs_and_times_their_passes(short):
     found = run_benchmark(cavity(8), settings(), logging.getLogger())

@@ -46,6 +46,7 @@ def test_bench_keeps_what_it_measures_and_draws_it(tmp_path):
     assert all(picture.startswith(b"\x89PNG") for picture in pictures.values())
 
 
+@pytest.mark.slow
 def test_caps_of_the_tree_are_open(monkeypatch):
     """Of an area with normal n, |c . n| links along c cross each unit, so that a link stands for 6 w |c . n|.
 

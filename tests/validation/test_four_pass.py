@@ -141,6 +141,7 @@ def cavity_differences(n: int, reynolds: int, speed: float) -> tuple[float, floa
     return differences[0], differences[1]
 
 
+@pytest.mark.slow
 def test_cavity_of_the_work_is_near_the_reference():
     u, v = cavity_differences(31, 100, 0.1)
     # straight lines between 31 nodes alone make some hundredths; 0.019 and 0.032 at 21 nodes, 0.009 and 0.009 at 41

@@ -103,6 +103,7 @@ def deck(name: str) -> tuple[NDArray[np.float64], list[float]]:
     return one_cycle(network, Numerics(0.025, samples=10)).record.end_pressure[-1, [0, -1]], expected
 
 
+@pytest.mark.slow
 def test_tubes_of_a_network():
     with Evidence("network-tubes", "Tubes of a network", "rest, conservation, decks of svOneDSolver") as case:
         for wall in WALLS:

@@ -133,6 +133,7 @@ def solve_pipe(direction: tuple[float, float, float], radius: float, folder: Pat
     return pipe_figures(run, exact, wall_shear(run, exact, Wall.of(mesh)))
 
 
+@pytest.mark.slow
 def test_pipe_with_openings_converges_to_hagen_poiseuille(tmp_path):
     """At 10 and 15 nodes across, with one Lambda: the one that is chosen changes with the size, and the error with it.
 

@@ -83,6 +83,7 @@ def test_a_mean_restarted_restarts_statistics():
         np.testing.assert_allclose(getattr(driver.statistics(), name), wanted, rtol=0, atol=1e-6 * wanted.max())
 
 
+@pytest.mark.slow
 def test_plates_dissipate_what_the_force_puts_in():
     """Poiseuille between plates H apart under a force F: the shear rate is F |y|/nu from the middle, to rounding, as
     stress follows from momentum; the sums over nodes of dissipation and of F u are integrals by the midpoint rule, H^3

@@ -145,7 +145,9 @@ for name in ("drho", "velocity", "stress"):
     [
         pytest.param("fp32", 1e-6, ("trt", "incompressible", "constant", "bouzidi", "D3Q19"), marks=pytest.mark.slow),
         ("fp64", 1e-12, ("recursive", "compressible", "power-law", "yu", "D3Q19")),
-        ("fp64", 1e-12, ("projected", "incompressible", "power-law", "bouzidi", "D3Q27")),
+        pytest.param(
+            "fp64", 1e-12, ("projected", "incompressible", "power-law", "bouzidi", "D3Q27"), marks=pytest.mark.slow
+        ),
         ("fp32", 1e-6, ("cumulant", "incompressible", "constant", "bouzidi", "D3Q27")),
         pytest.param("fp64", 1e-12, ("trt", "incompressible", "bingham", "cli", "D3Q19"), marks=pytest.mark.slow),
         pytest.param("fp32", 1e-6, ("trt", "compressible", "constant", "yu", "D3Q27"), marks=pytest.mark.slow),
@@ -167,6 +169,7 @@ def test_simulated_cuda_goes_on_from_its_state():
     simulated(RESTART)
 
 
+@pytest.mark.slow
 def test_simulated_four_passes_are_those_of_the_cpu():
     """Wall nodes that carry populations and a moving wall; interpolated walls; openings."""
     simulated(FOUR_PASSES)

@@ -14,16 +14,19 @@ from solver.boundary.walls import WALLS
 from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.isotropy import PAIRS
+from solver.kernels.rheology import make_rheology
 from solver.kernels.velocity_sets import velocity_set
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings
 from solver.run.setup import lay_out
 from tests.solver.run.test_simulation import settings
 from tests.support.geometries import periodic_pipe, pipe, pipe_radius, random_cavern
-from tests.support.simulator import simulated
+from tests.support.simulator import interpreted, simulated
+from tests.support.variants import some
 
 TAU, LAMBDA, EVERY = 0.52, 1 / 12, 2 * PAIRS
 CUMULANT, SLOW = ("cumulant", LAMBDA), ("trt", 3 / 16)
+SCHEMES = ["bouzidi", "yu", "cli"]
 
 
 def laid_out(
@@ -33,12 +36,25 @@ def laid_out(
     tau: float = TAU,
     force: tuple[float, float, float] = (0.0, 0.0, 0.0),
     model: tuple[str, float] = CUMULANT,
+    **more,
 ) -> Lattice:
-    """Cumulants on D3Q27, or TRT on D3Q19, where the force along the axes does not act."""
+    """Cumulants on D3Q27, or TRT on D3Q19, where the force along the axes does not act; in double precision, if it is
+    not said otherwise.
+    """
     collision, lambda_trt = model
     corners, rates = collision == "cumulant", relaxation_rates(tau, lambda_trt)
-    on = nodes.with_corners() if corners else nodes
-    return build_lattice(on, collision, rates, scheme, "fp64", force=force, isotropic=corners, parabolic=parabolic)
+    options = {"precision": "fp64", "force": force, "isotropic": corners, "parabolic": parabolic} | more
+    return build_lattice(nodes.with_corners() if corners else nodes, collision, rates, scheme, **options)
+
+
+def compiled(nodes: Nodes, tau: float = TAU, model: tuple[str, float] = CUMULANT, **more) -> Lattice:
+    """With loops that other tests have compiled: of cumulants those of the small case, in single precision, whose
+    viscosity may vary, here that of fluid that has one.
+    """
+    if model == CUMULANT:
+        own = make_rheology("newtonian", ((tau - 0.5) / 3,), tau, LAMBDA, 0.0, np.zeros(nodes.count))
+        more |= {"rheology": own, "precision": "fp32"}
+    return laid_out(nodes, tau=tau, model=model, **more)
 
 
 def begun(lattice: Lattice, make=CpuDriver):
@@ -48,8 +64,9 @@ def begun(lattice: Lattice, make=CpuDriver):
     return driver
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [CUMULANT, SLOW], ids=["D3Q27", "D3Q19"])
-@pytest.mark.parametrize("scheme", ["bouzidi", "yu", "cli"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_walls_get_what_the_scheme_leaves_of_the_second_derivative(scheme, model):
     """By dictionaries and loops, of a random flow: (s (Lambda + (tau - 1/2) k) - q^2/2) ddu of each link, where k is
     abs(q - 1/2) of Bouzidi's scheme, 1/2 of Yu's and 0 of the central one, and s is 1 of cumulants and 1/2 of TRT;
@@ -80,6 +97,19 @@ def test_walls_get_what_the_scheme_leaves_of_the_second_derivative(scheme, model
         assert found[key] == pytest.approx(value, abs=1e-15)
 
 
+EVERY_SCHEME = """
+from tests.solver.boundary import test_parabolic_walls as tests
+for scheme in tests.SCHEMES:
+    for model in (tests.CUMULANT, tests.SLOW):
+        tests.test_walls_get_what_the_scheme_leaves_of_the_second_derivative(scheme, model)
+"""
+
+
+def test_interpreted_walls_get_what_the_scheme_leaves_of_the_second_derivative():
+    """No step is taken, and to compile what finds it takes longer for each model than all of this."""
+    interpreted(EVERY_SCHEME)
+
+
 def mean_speed(direction: tuple[int, int, int], radius: float, parabolic: bool, slow: bool = False) -> float:
     """Of a flow that a force drives through an endless pipe, over Poiseuille's: with cumulants at a grid Reynolds
     number of 40, or a slow one with TRT, at 1.
@@ -88,7 +118,7 @@ def mean_speed(direction: tuple[int, int, int], radius: float, parabolic: bool, 
     nodes, unit = periodic_pipe(direction, radius), np.array(direction) / np.linalg.norm(direction)
     exact, viscosity = speed * (1 - (pipe_radius(nodes, direction) / radius) ** 2), speed / grid_reynolds
     force = tuple(4 * viscosity * speed / radius**2 * unit)
-    driver = CpuDriver(laid_out(nodes, parabolic, tau=0.5 + 3 * viscosity, force=force, model=model))
+    driver = CpuDriver(compiled(nodes, 0.5 + 3 * viscosity, model, parabolic=parabolic, force=force))
     start = Fields(np.zeros(nodes.count), np.outer(unit, exact), np.zeros((6, nodes.count)))
     driver.begin_with(start, np.zeros((0, 2)))
     driver.advance(np.zeros((EVERY * round(0.6 * radius**2 / viscosity / EVERY), 0)))
@@ -99,10 +129,10 @@ def mean_speed(direction: tuple[int, int, int], radius: float, parabolic: bool, 
     ("direction", "radius", "slow"),
     [
         ((0, 0, 1), 5.1, False),
-        ((1, 2, 3), 4.6, True),
         *(
             pytest.param(*each, marks=pytest.mark.slow)
             for each in (
+                ((1, 2, 3), 4.6, True),
                 ((0, 0, 1), 5.1, True),
                 ((1, 2, 3), 4.6, False),
                 ((1, 1, 0), 6.6, False),
@@ -121,9 +151,9 @@ def test_a_pipe_lets_through_what_it_should(direction, radius, slow):
 def test_it_is_found_once_in_so_many_steps_however_they_are_asked_for(model):
     """Of the whole, of parts, and of a run that goes on: the same bits, which without it are others."""
     nodes = random_cavern((9, 8, 7), 5, openings=False)
-    lattice = laid_out(nodes, model=model)
+    lattice = compiled(nodes, model=model)
     every = 2 * lattice.corrected_pairs
-    whole, without = begun(lattice), begun(laid_out(nodes, parabolic=False, model=model))
+    whole, without = begun(lattice), begun(compiled(nodes, model=model, parabolic=False))
     for driver in (whole, without):
         driver.advance(np.zeros((every, 0)))
     np.testing.assert_array_equal(whole.populations, without.populations)
@@ -147,7 +177,7 @@ def test_it_is_found_once_in_so_many_steps_however_they_are_asked_for(model):
 def test_a_driver_that_begins_with_a_flow_knows_nothing_of_the_one_before(model):
     """Of the whole and of parts: the bits of one that is new, as a coarse lattice needs that begins again and again."""
     nodes = random_cavern((9, 8, 7), 5, openings=False)
-    lattice = laid_out(nodes, model=model)
+    lattice = compiled(nodes, model=model)
     every, part = 2 * lattice.corrected_pairs, np.random.default_rng(1).integers(0, 4, nodes.count)
     for make in (CpuDriver, lambda lattice: SubdomainsDriver(lattice, part, CpuDriver)):
         new, used = begun(lattice, make), begun(lattice, make)
@@ -178,6 +208,7 @@ def test_runs_whose_odd_moments_relax_by_a_lambda_have_them(changes, acts):
 
 
 ON_DEVICE = """
+import sys
 import numpy as np
 from tests.solver.boundary.test_parabolic_walls import CUMULANT, SLOW, begun, laid_out
 from tests.support.geometries import random_cavern
@@ -187,37 +218,38 @@ from solver.backends.cuda.cuda_driver import CudaDriver
 from solver.backends.subdomains import SubdomainsDriver
 
 nodes = random_cavern((5, 4, 4), 3)
-for model in (CUMULANT, SLOW):
-    lattice = laid_out(nodes, model=model)
-    rows = np.tile(1e-3 * np.arange(1, lattice.columns + 1), (4, 1))
-    due = lattice.corrected_pairs - 1
-    cpu, cuda = (begun(lattice, make) for make in (CpuDriver, CudaDriver))
-    parts = SubdomainsDriver(lattice, np.arange(nodes.count) % 2, CudaDriver)
-    parts.restore(begun(lattice, lambda _: parts).state() | {"since": np.array(due)})
-    for driver in (cpu, cuda, parts):
-        driver.since = due
-        driver.advance(rows)
-    assert np.abs(cpu.held()["slip"]).max() > 1e-5
-    order, _ = outlets_first(lattice.walls, lattice.outlets, lattice.stride)
-    assert (np.diff(order) < 0).any(), "a device treats links in their own order here"
-    states = [driver.state() for driver in (cpu, cuda, parts)]
-    slips = [[state["slip"]] for state in states]
-    fields = [driver.fields().arrays() for driver in (cpu, cuda, parts)]
-    for a, b, c in (*zip(*slips, strict=True), *zip(*fields, strict=True)):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(a).max())
-        np.testing.assert_array_equal(b, c)
-    gone_on = CudaDriver(lattice)
-    gone_on.restore(states[2])
-    for driver in (cuda, gone_on):
-        driver.advance(rows[:2])
-    np.testing.assert_array_equal(cuda.state()["slip"], gone_on.state()["slip"])
-    for a, b in zip(cuda.fields().arrays(), gone_on.fields().arrays(), strict=True):
-        np.testing.assert_array_equal(a, b)
+model = {"D3Q27": CUMULANT, "D3Q19": SLOW}[sys.argv[1]]
+lattice = laid_out(nodes, model=model)
+rows = np.tile(1e-3 * np.arange(1, lattice.columns + 1), (4, 1))
+due = lattice.corrected_pairs - 1
+cpu, cuda = (begun(lattice, make) for make in (CpuDriver, CudaDriver))
+parts = SubdomainsDriver(lattice, np.arange(nodes.count) % 2, CudaDriver)
+parts.restore(begun(lattice, lambda _: parts).state() | {"since": np.array(due)})
+for driver in (cpu, cuda, parts):
+    driver.since = due
+    driver.advance(rows)
+assert np.abs(cpu.held()["slip"]).max() > 1e-5
+order, _ = outlets_first(lattice.walls, lattice.outlets, lattice.stride)
+assert (np.diff(order) < 0).any(), "a device treats links in their own order here"
+states = [driver.state() for driver in (cpu, cuda, parts)]
+slips = [[state["slip"]] for state in states]
+fields = [driver.fields().arrays() for driver in (cpu, cuda, parts)]
+for a, b, c in (*zip(*slips, strict=True), *zip(*fields, strict=True)):
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(a).max())
+    np.testing.assert_array_equal(b, c)
+gone_on = CudaDriver(lattice)
+gone_on.restore(states[2])
+for driver in (cuda, gone_on):
+    driver.advance(rows[:2])
+np.testing.assert_array_equal(cuda.state()["slip"], gone_on.state()["slip"])
+for a, b in zip(cuda.fields().arrays(), gone_on.fields().arrays(), strict=True):
+    np.testing.assert_array_equal(a, b)
 """
 
 
-def test_the_simulated_device_agrees():
+@pytest.mark.parametrize("velocities", some(["D3Q27", "D3Q19"], "D3Q27"))
+def test_the_simulated_device_agrees(velocities):
     """To what rounding in another order grows to in four steps; parts give the bits of the whole, and a state has what
     walls add in the order of the links, of which a device treats those at outlets first.
     """
-    simulated(ON_DEVICE)
+    simulated(ON_DEVICE, velocities)

@@ -283,7 +283,8 @@ np.testing.assert_allclose(observe(cpu, False).backflow, observe(cuda, False).ba
 """
 
 
-@pytest.mark.parametrize("whole", ["whole", pytest.param("parts", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("whole", ["whole", "parts"])
 def test_simulated_cuda_is_the_cpu_with_control(whole):
     simulated(COMPARE, whole)
 

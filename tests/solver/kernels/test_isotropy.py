@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The force that makes up for D3Q27's fourth moments along the axes: what it is, and that jets need it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -25,9 +26,17 @@ from tests.support.simulator import interpreted, simulated
 TAU, EVERY = 0.52, 2 * PAIRS
 
 
-def laid_out(nodes: Nodes, isotropic: bool, tau: float = TAU, collision: str = "cumulant", **more) -> Lattice:
+def laid_out(nodes: Nodes, isotropic: bool, tau: float = TAU, precision: str = "fp64", **more) -> Lattice:
     rates = relaxation_rates(tau, min(3 / 16, (tau - 0.5) / 2))
-    return build_lattice(nodes.with_corners(), collision, rates, "bouzidi", "fp64", isotropic=isotropic, **more)
+    return build_lattice(nodes.with_corners(), "cumulant", rates, "bouzidi", precision, isotropic=isotropic, **more)
+
+
+def of_small_case(nodes: Nodes, isotropic: bool, tau: float = TAU) -> Lattice:
+    """With the loops of the small case, which the workflow's tests have compiled: single precision, and a viscosity
+    that may vary, here that of fluid that has one.
+    """
+    own = make_rheology("newtonian", ((tau - 0.5) / 3,), tau, min(3 / 16, (tau - 0.5) / 2), 0.0, np.zeros(nodes.count))
+    return laid_out(nodes, isotropic, tau, rheology=own, precision="fp32")
 
 
 def random_flow(count: int) -> Fields:
@@ -81,7 +90,8 @@ def forces(nodes: Nodes, velocity: NDArray, share: NDArray | float) -> NDArray:
 BOXES = {"box": periodic_box((5, 6, 4)), "cavern": random_cavern((7, 6, 5), 3)}
 
 
-@pytest.mark.parametrize("varying", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("varying", [False, True])
 @pytest.mark.parametrize("nodes", BOXES.values(), ids=BOXES)
 def test_momentum_is_that_of_the_force_in_two_steps(nodes, varying):
     """Of the velocity at which it is found, to round-off; the density stays as it is."""
@@ -102,23 +112,24 @@ def test_momentum_is_that_of_the_force_in_two_steps(nodes, varying):
         np.testing.assert_allclose((after.velocity - before.velocity).sum(axis=1), 0, atol=1e-13)
 
 
-VARYING = """
+EVERY_BOX = """
 from tests.solver.kernels.test_isotropy import BOXES, test_momentum_is_that_of_the_force_in_two_steps as require
 for nodes in BOXES.values():
-    require(nodes, True)
+    for varying in (False, True):
+        require(nodes, varying)
 """
 
 
-def test_momentum_of_fluid_whose_viscosity_varies_is_that_of_the_force_in_two_steps():
-    """Interpreted: no other test has this model, and to compile it would take 16 s."""
-    interpreted(VARYING)
+def test_interpreted_momentum_is_that_of_the_force_in_two_steps():
+    """No other quick test has these models in double precision, and to compile them takes half a minute."""
+    interpreted(EVERY_BOX)
 
 
 def test_it_is_found_once_in_so_many_steps_however_they_are_asked_for():
     """First after as many; of the whole, of parts, and of a run that goes on, the same bits."""
     nodes = random_cavern((9, 8, 7), 5, openings=False)
-    lattice, fields = laid_out(nodes, True), random_flow(nodes.count)
-    whole, without = begun(lattice, fields), begun(laid_out(nodes, False), fields)
+    lattice, fields = of_small_case(nodes, True), random_flow(nodes.count)
+    whole, without = begun(lattice, fields), begun(of_small_case(nodes, False), fields)
     for driver in (whole, without):
         driver.advance(np.zeros((EVERY, 0)))
     np.testing.assert_array_equal(whole.populations, without.populations)
@@ -139,7 +150,9 @@ def test_it_is_found_once_in_so_many_steps_however_they_are_asked_for():
             np.testing.assert_array_equal(a, b)
 
 
-def jet(direction, isotropic: bool, grid_reynolds: float) -> tuple[float, NDArray]:
+def jet(
+    direction, isotropic: bool, grid_reynolds: float, lay: Callable[..., Lattice] = laid_out
+) -> tuple[float, NDArray]:
     """Of a jet 10 nodes wide in fluid at rest, a tenth of a^2/nu later: rms of what depends on the angle, over the peak
     speed at first; and its speed.
     """
@@ -147,7 +160,7 @@ def jet(direction, isotropic: bool, grid_reynolds: float) -> tuple[float, NDArra
     viscosity, unit = speed / grid_reynolds, np.array(direction) / np.linalg.norm(direction)
     r = pipe_radius(nodes, direction) / width
     fields = Fields(np.zeros(nodes.count), speed * np.outer(unit, np.exp(-(r**2))), np.zeros((6, nodes.count)))
-    driver = begun(laid_out(nodes, isotropic, 0.5 + 3 * viscosity), fields)
+    driver = begun(lay(nodes, isotropic, 0.5 + 3 * viscosity), fields)
     driver.advance(np.zeros((EVERY * round(0.1 * width**2 / viscosity / EVERY), 0)))
     along, near = unit @ driver.fields().velocity, r < 2
     shape = np.exp(-(r[near] ** 2))
@@ -158,10 +171,11 @@ def jet(direction, isotropic: bool, grid_reynolds: float) -> tuple[float, NDArra
 @pytest.mark.parametrize("direction", [(1, 1, 0), pytest.param((1, 2, 3), marks=pytest.mark.slow)])  # a longer period
 def test_a_jet_askew_to_the_axes_stays_round(direction):
     """At a grid Reynolds number of 60: 4.3 and 2.4 % without, 0.5 and 0.3 % with the force."""
-    with_it, without = (jet(direction, isotropic, 60.0)[0] for isotropic in (True, False))
+    with_it, without = (jet(direction, isotropic, 60.0, of_small_case)[0] for isotropic in (True, False))
     assert with_it < without / 5
 
 
+@pytest.mark.slow
 def test_flow_along_an_axis_knows_nothing_of_it():
     """Its squares do not change along the axis, and across it there is next to no flow."""
     (_, one), (_, other) = (jet((0, 0, 1), isotropic, 60.0) for isotropic in (True, False))
@@ -216,6 +230,7 @@ for a, b in zip(whole.fields().arrays(), parts.fields().arrays(), strict=True):
 """
 
 
+@pytest.mark.slow
 def test_the_simulated_device_agrees():
     """As in test_cuda: to what rounding in another order grows to in four steps; parts give the bits of the whole."""
     simulated(ON_DEVICE)

@@ -128,7 +128,8 @@ def test_quadrature_of_the_channel_is_its_closed_form(name, tolerance):
     np.testing.assert_allclose(CHANNELS[name].wanted(16), wanted, rtol=0, atol=tolerance * wanted.max())
 
 
-@pytest.mark.parametrize("name", ["power 0.5", "power 1.5", pytest.param("bingham", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["power 0.5", "power 1.5", "bingham"])
 def test_flow_between_plates_converges_at_second_order(name):
     coarse, fine = (CHANNELS[name].error(height) for height in (16, 32))
     assert fine < 1.2 * CHANNELS[name].reached
@@ -151,8 +152,9 @@ def test_viscosity_of_a_node_is_the_models_formula(model):
     np.testing.assert_allclose([viscosity(rate, parameters) for rate in rates], wanted, rtol=1e-13)
 
 
-@pytest.mark.parametrize("model", ["power-law", pytest.param("bingham", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("blended", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["power-law", "bingham"])
+@pytest.mark.parametrize("blended", [False, True])
 def test_in_place_flow_of_varying_viscosity_is_that_of_two_lattices(model, blended):
     """Openings, curved walls, a force, eddies and a blend together; power law and Bingham are both ends of a model."""
     nodes, steps, force = random_cavern((7, 6, 5), 3), 20, (1e-5, 2e-5, -1e-5)
@@ -177,6 +179,18 @@ def test_in_place_flow_of_varying_viscosity_is_that_of_two_lattices(model, blend
     # round-off of 20 steps, which a rate that follows the shear rate makes a little larger
     np.testing.assert_allclose(g, naive.g, rtol=0, atol=1e-12 * np.abs(naive.g).max())
     assert np.ptp(thick.omega) > 0.1
+
+
+TWO_LATTICES = """
+from tests.solver.kernels import test_rheology as tests
+for model in ("power-law", "bingham"):
+    tests.test_in_place_flow_of_varying_viscosity_is_that_of_two_lattices(model, True)
+"""
+
+
+def test_interpreted_flow_of_varying_viscosity_is_that_of_two_lattices():
+    """With a blend; no other quick test has these models in double precision, which take a quarter of a minute each."""
+    interpreted(TWO_LATTICES)
 
 
 def populations_with(pi: np.ndarray) -> np.ndarray:

@@ -144,6 +144,7 @@ def test_fast_flow_askew_to_the_axes_feels_d3q27_less(direction):
     assert many < few / 2
 
 
+@pytest.mark.slow
 def test_poiseuille_flow_on_d3q27_converges_to_second_order():
     """The force-driven parabola in an oblique pipe, tau and Reynolds number held: error falls by 2^2, within 0.4."""
     errors = []

@@ -73,6 +73,7 @@ def test_thickness_of_arteries_lies_between_a_tenth_and_a_third_of_the_radius():
     assert ratio[0] < 0.36
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["olufsen", "fibres"])
 @pytest.mark.parametrize("initial_pa", [0.0, 12000.0])
 def test_pulse_runs_as_fast_as_the_wall_at_its_pressure_makes_it(name, initial_pa):

@@ -35,8 +35,11 @@ from tests.support.coupled_tree import wanted as tree_settings
 from tests.support.fake_slurm import make_cluster
 from tests.support.geometries import plates
 from tests.support.rank_checks import CASES
+from tests.support.variants import some
 
 LOG = logging.getLogger("test_ranks")
+EVERY, QUICK = tuple(CASES), tuple(name for name in CASES if name != "corrected")
+"""The lattices of `rank_checks`; those without one that takes as long as all others, and is there with few nodes."""
 WITHIN_S = 10
 """In which all ranks end when one does; on an idle machine it takes 1 s."""
 
@@ -49,21 +52,22 @@ def mpirun() -> str:
         pytest.skip(str(missing))
 
 
-@pytest.mark.parametrize("ranks", [3, pytest.param(2, marks=pytest.mark.slow)])
-def test_ranks_are_the_whole(ranks, mpirun):
+@pytest.mark.parametrize(("ranks", "cases"), some(((3, QUICK), (3, EVERY), (2, EVERY)), (3, QUICK)))
+def test_ranks_are_the_whole(ranks, cases, mpirun):
     """The same bits of all that is read, and a state with which one process goes on; one message to each neighbour and
     at most one sum a step, but for inlets that follow their pressure, or what is found again after many steps.
 
     Interpreted: a few steps of each model cost less than to compile it.
     """
-    found = checked(mpirun, ranks)
-    assert found.keys() == CASES.keys()
+    found = checked(mpirun, ranks, "cpu", *cases)
+    assert found.keys() == set(cases)
     for name, said in found.items():
         awaited = {"outlets with feedback": 2, "inlets with feedback": 2}.get(name, 1)  # of outlets, one under way
         assert said["said"].get("sums", 0) <= awaited, name
         assert said["said"]["messages"] == (1 if not name.startswith("corrected") else 1 + 2 / 16), name
 
 
+@pytest.mark.slow
 def test_ranks_on_a_simulated_device_are_the_whole_with_outlets_and_walls_that_meet_a_parabola(mpirun):
     """Each with a simulator of its own; real devices are compared by benchmarks/ranks_on_gpu.py."""
     found = checked(mpirun, 2, "cuda", "corrected, of few nodes", NUMBA_ENABLE_CUDASIM="1")
@@ -132,7 +136,7 @@ def begun(folder: Path, wanted: SolveSettings, *more: str) -> subprocess.Popen[s
 def test_runs_of_two_and_three_ranks_that_are_ended_go_on_to_the_bits_of_one_process(mpirun, tmp_path):
     """With a flow that turns back, a Windkessel, a viscosity that varies, snapshots and statistics."""
     save(short_pipe(), tmp_path / "nodes.h5")
-    wanted = pulsatile(tmp_path / "wave")
+    wanted = replace(pulsatile(tmp_path / "wave"), cycles=1)
     process = begun(tmp_path, replace(wanted, ranks=2))
     process.send_signal(signal.SIGTERM)
     errors = process.communicate(timeout=60)[1]
@@ -156,6 +160,7 @@ def test_runs_of_two_and_three_ranks_that_are_ended_go_on_to_the_bits_of_one_pro
     assert files(tmp_path) == files(tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked for in /proc")
 def test_a_rank_that_hangs_ends_all_and_leaves_a_good_checkpoint(mpirun, tmp_path):
     """The process is stopped where it is, as one is whose machine hangs: it neither ends nor answers."""

@@ -261,14 +261,16 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
 # ---- the stage -------------------------------------------------------------------------------------------------------
 
 
-def start(
+def command_line(
     folder: Path,
     wanted: SolveSettings,
     checkpoint: str = "checkpoint",
     minutes: float = 1e-4,
     more: tuple[str, ...] = (),
-) -> subprocess.Popen[str]:
-    """Solve what lies in a folder, in the network around it where there is one; `minutes` between two checkpoints."""
+) -> list[str]:
+    """Options by which the stage solves what lies in a folder, in the network around it where there is one; `minutes`
+    between two checkpoints.
+    """
     roles = {
         "nodes": "nodes.h5",
         "flow": "flow.vtkhdf",
@@ -280,9 +282,13 @@ def start(
     }
     roles |= {"coupling": "coupling.h5"} if (folder / "coupling.h5").exists() else {}
     options = [part for role, name in roles.items() for part in (f"--{role}", str(folder / name))]
-    options += ["--checkpoint-minutes", str(minutes), "--settings", json.dumps(asdict(wanted)), *more]
+    return [*options, "--checkpoint-minutes", str(minutes), "--settings", json.dumps(asdict(wanted)), *more]
+
+
+def start(folder: Path, wanted: SolveSettings, *given: Any, **named: Any) -> subprocess.Popen[str]:
+    """The stage in a process of its own, with the options of :func:`command_line`."""
     environment = os.environ | {"NUMBA_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "solver", *options]
+    command = [sys.executable, "-m", "solver", *command_line(folder, wanted, *given, **named)]
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment)
 
 

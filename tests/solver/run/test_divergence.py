@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from itertools import product
 from unittest import mock
 
 import numpy as np
@@ -30,6 +31,8 @@ from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.solver.run.test_checkpoint import in_parts, pulsatile, short_pipe
 from tests.solver.run.test_simulation import pipe_case, settings
+from tests.support.command_lines import run_here
+from tests.support.variants import some
 
 LOG = logging.getLogger("test_divergence")
 MOST = 100
@@ -107,9 +110,17 @@ def stopped(nodes: Nodes, wanted: SolveSettings, fault: str, onset: int, folder)
     assert "Set solve.collision to auto (now trt)" in message
 
 
-@pytest.mark.parametrize("onset", [402, 450])
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("flow", ["steady", "pulsatile", "two parts"])
+@pytest.mark.parametrize(
+    ("flow", "fault", "onset"),
+    some(
+        product(("steady", "pulsatile", "two parts"), FAULTS, (402, 450)),
+        *product(("steady",), FAULTS, (402, 450)),
+        ("pulsatile", "not finite", 450),
+        ("pulsatile", "Mach", 402),
+        ("two parts", "density", 402),
+        ("two parts", "not finite", 450),
+    ),
+)
 def test_the_run_stops_within_a_hundred_steps_of_the_onset(flow, fault, onset, tmp_path):
     """The earlier onset is as soon after a look as can be, the later one as long before the next one is taken in."""
     wanted = settings() if flow == "steady" else pulsatile(tmp_path / "wave")
@@ -150,7 +161,7 @@ def test_simulated_cuda_stops_as_the_cpu_does(flow, fault):
 
 def too_fast() -> tuple[Nodes, SolveSettings]:
     nodes, wanted, mean_m_s = pipe_case((1, 2, 3), 600, 5.2, 30)
-    return nodes, replace(wanted, collision="trt", peak_speed_m_s=mean_m_s / 4)
+    return nodes, replace(wanted, collision="trt", velocity_set="D3Q19", peak_speed_m_s=mean_m_s / 4)
 
 
 def too_coarse() -> tuple[Nodes, SolveSettings]:
@@ -218,8 +229,7 @@ def test_the_stage_leaves_nothing_of_a_flow_that_diverged(tmp_path):
         "log": "solve.log",
     }
     options = [part for role, name in roles.items() for part in (f"--{role}", str(tmp_path / name))]
-    command = [sys.executable, "-m", "solver", *options, "--settings", json.dumps(asdict(wanted))]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    answer = run_here("solver", *options, "--settings", json.dumps(asdict(wanted)))
     assert answer.returncode == 1
     assert "Traceback" not in answer.stderr
     assert "error: the flow diverged at step" in answer.stderr.splitlines()[-1]

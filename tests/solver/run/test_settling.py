@@ -82,7 +82,7 @@ def cycle(t: np.ndarray, period: float, size: float, phase: float, standing: flo
     return 1 + size * np.cos(angle), size * turn * np.hypot(np.sin(angle), (1 - standing) * np.cos(angle))
 
 
-SETTINGS = hypothesis.settings(deadline=None, max_examples=12, derandomize=True)
+SETTINGS = hypothesis.settings(deadline=None, max_examples=6, derandomize=True)
 SEEDS = st.integers(0, 10**6)
 
 
@@ -213,7 +213,15 @@ def slow_drift(rng, t):
     return 1 + size * x + rate * t, 0.3 * size * np.exp(0.1 * forgetful(rng, len(t), 0.3)), rate
 
 
-@pytest.mark.parametrize("kind", [quasi_periodic, two_time_scales, long_memory, slow_drift])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(quasi_periodic, marks=pytest.mark.slow),
+        two_time_scales,
+        pytest.param(long_memory, marks=pytest.mark.slow),
+        slow_drift,
+    ],
+)
 def test_what_never_settles_ends_in_time_with_a_mean_as_sure_as_reported(kind):
     """In 20 flows drawn at random: seen, and then ended within `unsteady_throughs` and one more mean of least length.
 

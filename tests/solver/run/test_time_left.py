@@ -92,7 +92,14 @@ def test_a_forecast_that_is_used_up_never_says_that_the_end_has_come(level, fall
     assert settling(rows, expected, RAMP, TOLERANCE) > (rows[-1].step - expected) / 2
 
 
-@pytest.mark.parametrize("kind", [quasi_periodic, two_time_scales, pytest.param(long_memory, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        quasi_periodic,
+        pytest.param(two_time_scales, marks=pytest.mark.slow),
+        pytest.param(long_memory, marks=pytest.mark.slow),
+    ],
+)
 def test_the_time_left_of_a_flow_that_fluctuates_is_that_of_its_mean(kind):
     """Under a forecast of six flow-through times, which is when such a flow is taken to settle.
 

@@ -15,8 +15,9 @@ from solver.__main__ import identity
 from solver.domain.nodes import save
 from solver.runtime.errors import StageError
 from tests.pipeline.stages.test_cohort import indices
-from tests.solver.run.test_checkpoint import files, kept, pulsatile, run, short_pipe, start
+from tests.solver.run.test_checkpoint import command_line, files, kept, pulsatile, run, short_pipe
 from tests.solver.run.test_simulation import settings
+from tests.support.command_lines import run_here
 from tests.support.reported import leave, make
 
 FLUCTUATES = "unsteady: mean over 1.2 s (25 flow-through times); the velocity fluctuates by 12.0%"
@@ -102,18 +103,16 @@ def test_only_what_ends_a_run_is_left_out_of_what_it_is_known_by(tmp_path):
 
 def test_the_stage_ends_with_one_line_and_goes_on_when_its_limit_is_raised(tmp_path):
     save(short_pipe(), tmp_path / "nodes.h5")
-    process = start(tmp_path, steady(tmp_path, max_steps=900))
-    errors = process.communicate(timeout=120)[1]
-    assert process.returncode == 1
-    assert "Traceback" not in errors
-    last = errors.splitlines()[-1]
+    answer = run_here("solver", *command_line(tmp_path, steady(tmp_path, max_steps=900)))
+    assert answer.returncode == 1
+    assert "Traceback" not in answer.stderr
+    last = answer.stderr.splitlines()[-1]
     assert "error: not converged: after 900 steps" in last
     advised = int(re.search(r"raise solve.max_steps to (\d+) \(now 900\)", last)[1])
     assert not {"flow.vtkhdf", "monitor.csv", "solve.json"} & {path.name for path in tmp_path.iterdir()}
-    process = start(tmp_path, steady(tmp_path, max_steps=advised))
-    errors = process.communicate(timeout=120)[1]
-    assert process.returncode == 0, errors
-    assert "going on from the checkpoint of step 900" in errors
+    answer = run_here("solver", *command_line(tmp_path, steady(tmp_path, max_steps=advised)))
+    assert answer.returncode == 0, answer.stderr
+    assert "going on from the checkpoint of step 900" in answer.stderr
     assert json.loads((tmp_path / "solve.json").read_text())["converged"]
 
 
@@ -127,7 +126,7 @@ def page(tmp_path_factory) -> str:
     reported = json.loads((folder / "indices.json").read_text())
     reported |= {"unsettled": SAID, "warnings": [SAID, *reported["warnings"]]}
     (folder / "indices.json").write_text(json.dumps(reported))
-    return make(folder, tmp_path_factory.mktemp("report"), still=False)[0]
+    return make(folder, tmp_path_factory.mktemp("report"), still=False, blank=True)[0]
 
 
 def test_the_first_line_of_the_report_says_that_the_flow_had_not_settled(page):
@@ -148,7 +147,7 @@ def test_report_and_row_of_an_unsteady_flow_say_so_first_and_pass(tmp_path):
         check |= {"passed": True, "state": "good"}
     reported["trust"] = judged(reported)
     (folder / "indices.json").write_text(json.dumps(reported))
-    page = make(folder, tmp_path / "report", still=False, without=("segmentation", "picture"))[0]
+    page = make(folder, tmp_path / "report", without=("segmentation", "picture"), still=False, blank=True)[0]
     words = " ".join(re.sub(r"<[^>]*>", "", page.partition("<body>")[2]).split())
     assert words.startswith(
         "The flow never repeats, though what drives it does: fields and numbers are those of its"
