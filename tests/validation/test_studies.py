@@ -121,6 +121,7 @@ def measured(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_plates_reach_what_the_work_published(measured):
     record = json.loads((measured / "plates.json").read_text())
     goals = {goal["what"]: goal["reached"] for goal in record["goals"]}
@@ -272,9 +273,11 @@ def test_the_documentation_is_what_the_kept_records_say():
 
 # ---- workflow --------------------------------------------------------------------------------------------------------
 
+PLATES, PAGE = ("tiny", "studies=plates", "validation=ci"), ("--", "validation")
+
 
 def test_the_workflow_makes_the_runs_of_the_set_and_no_patients_report(study_project, snakemake):
-    answer = snakemake(study_project, "tiny", "studies=plates", "validation=ci", "--dry-run", "--", "validation")
+    answer = snakemake(study_project, *PLATES, "--dry-run", *PAGE)
     assert answer.returncode == 0, answer.stderr
     counts = re.findall(r"^(?:local)?rule (\w+):", answer.stdout + answer.stderr, re.MULTILINE)
     wanted = dict.fromkeys(("canonical", "voxelize", "decompose", "solve"), 3)
@@ -295,16 +298,36 @@ def test_a_mistake_in_the_options_of_a_study_is_reported_before_anything_runs(sn
     assert not list((project / "results").glob("plates*"))
 
 
-@pytest.mark.slow
-def test_one_command_runs_a_study_and_fails_where_a_goal_is_lost(study_project, snakemake, tmp_path):
-    project = shutil.copytree(study_project, tmp_path / "project")
-    record = project / "docs/studies/plates.json"
-    answer = snakemake(project, "tiny", "studies=plates", "validation=ci", "--", "validation")
+@pytest.fixture(scope="module")
+def plates_project(snakemake, tmp_path_factory) -> Path:
+    """A copy of the project in which one command has run a study, without its record from before."""
+    project = with_pages(copy_project(tmp_path_factory.mktemp("plates") / "project"))
+    (project / "docs/studies/plates.json").unlink()
+    answer = snakemake(project, *PLATES, *PAGE)
     assert answer.returncode == 0, answer.stderr
+    return project
+
+
+def test_one_command_runs_a_study_reaches_its_goals_and_writes_its_page(plates_project):
+    record = json.loads((plates_project / "docs/studies/plates.json").read_text())
+    assert len(record["goals"]) >= 5
+    assert all(Goal(**goal).met for goal in record["goals"])
+    assert record["warnings"] == []
+    for figure in record["figures"]:
+        assert (plates_project / "docs" / figure["file"]).read_bytes().startswith(b"\x89PNG")
+    pages = documents(plates_project / "docs" / SUMMARY, plates_project / "docs" / PAGES)
+    assert written(pages, read(plates_project / "docs/studies"), "study") == pages
+    assert pages != documents(ROOT / "docs" / SUMMARY, ROOT / "docs" / PAGES)  # whose record is that of finer lattices
+
+
+@pytest.mark.slow
+def test_one_command_fails_where_a_goal_of_a_study_is_lost(plates_project, snakemake, tmp_path):
+    project = shutil.copytree(plates_project, tmp_path / "project", symlinks=True)
+    record = project / "docs/studies/plates.json"
     file = project / "config/studies/plates.yaml"
     file.write_text(file.read_text().replace("l2: 4.0e-3", "l2: 1.0e-3"))
     assert json.loads(record.read_text())["goals"][0]["wanted"] == 4e-3
-    answer = snakemake(project, "tiny", "studies=plates", "validation=ci", "--", "validation")
+    answer = snakemake(project, *PLATES, *PAGE)
     assert answer.returncode != 0
     assert "not now: Parallel plates" in answer.stderr
     assert "reached before and" in (project / "results/validation.html").read_text()
@@ -313,7 +336,11 @@ def test_one_command_runs_a_study_and_fails_where_a_goal_is_lost(study_project, 
 @pytest.fixture
 def study_project(study) -> Path:
     """A copy of the project with the pages that studies are written into."""
-    shutil.copytree(ROOT / "docs/studies", study / "docs/studies", dirs_exist_ok=True)
-    shutil.copy(ROOT / "docs/validation.md", study / "docs")
-    shutil.copytree(ROOT / "docs/validation", study / "docs/validation", dirs_exist_ok=True)
-    return study
+    return with_pages(study)
+
+
+def with_pages(project: Path) -> Path:
+    shutil.copytree(ROOT / "docs/studies", project / "docs/studies", dirs_exist_ok=True)
+    shutil.copy(ROOT / "docs/validation.md", project / "docs")
+    shutil.copytree(ROOT / "docs/validation", project / "docs/validation", dirs_exist_ok=True)
+    return project

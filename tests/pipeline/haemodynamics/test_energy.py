@@ -17,6 +17,7 @@ from pipeline.haemodynamics.index_table import LONG_COLUMNS, OPENING_COLUMNS, lo
 from pipeline.stages.postprocess import postprocess, write_centreline_profile
 from tests.pipeline.haemodynamics.test_sections import branch, straight
 from tests.support.analytic_pipe import Pipe
+from tests.support.variants import some
 
 DIRECTIONS = [(1, 0, 0), (1, 1, 0), (2, 3, 6), (0.3, -0.8, 0.5)]
 
@@ -55,7 +56,7 @@ def friction_w(pipe, spacing_mm):
 
 
 @pytest.mark.parametrize(
-    "direction", [*DIRECTIONS[:2], *(pytest.param(each, marks=pytest.mark.slow) for each in DIRECTIONS[2:])]
+    "direction", [DIRECTIONS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in DIRECTIONS[1:])]
 )
 def test_dissipation_in_a_pipe_is_flow_times_pressure_drop(direction):
     """The sum over nodes misses, or doubles, up to half a box along the wall, where friction is twice its mean: 8 % at
@@ -220,7 +221,13 @@ def test_blood_that_is_thicker_at_the_openings_lowers_their_numbers():
         assert factor * thick[key] == pytest.approx(thin[key], rel=1e-9)
 
 
-@pytest.mark.parametrize(("level_mmhg", "reported"), [(0.0, False), (19.9, False), (20.1, True), (90.0, True)])
+LEVELS = [(0.0, False), (19.9, False), (20.1, True), (90.0, True)]
+
+
+@pytest.mark.parametrize(
+    ("level_mmhg", "reported"),
+    some(LEVELS, (19.9, False), (20.1, True)),
+)
 def test_a_ratio_of_pressures_is_reported_at_pressures_of_arteries_only(level_mmhg, reported):
     """The level is the outlet's; at 0, the default, the ratio would be 0 whatever the vessel."""
     pipe = Pipe()

@@ -31,6 +31,7 @@ from tests.support.tubes import (
     tube,
     voxel_places,
 )
+from tests.support.variants import some
 
 LOG = logging.getLogger("test")
 
@@ -141,7 +142,7 @@ def test_a_fork_has_three_openings_named_by_size():
         assert by_name[name].role == ("inlet" if branch == "parent" else "outlet")
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", some([1, 2, 3], 2))
 def test_a_sac_is_no_opening_and_stays_whole(seed):
     surface = extract(fork(seed, sac=True))
     assert len(surface.openings) == 3
@@ -270,6 +271,7 @@ def test_a_large_vessel_gets_no_more_triangles_than_it_needs():
         assert opening.radius_mm == pytest.approx(16, rel=0.02)
 
 
+@pytest.mark.slow
 def test_same_mask_gives_the_same_bits():
     first, second = (extract(fork(seed=2)) for _ in range(2))
     assert first.openings == second.openings
@@ -379,7 +381,7 @@ def test_smoothing_that_breaks_the_vessel_is_refused():
         extract(tube(line(60, seed=2), radii), smoothing_mm=4.0)
 
 
-@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
     corners=st.lists(st.tuples(*[st.floats(-25, 25)] * 3), min_size=4, max_size=5),
     radii=st.tuples(st.floats(2.2, 6), st.floats(2.2, 6)),
@@ -464,6 +466,7 @@ def test_real_arteries_are_open_where_a_human_would_cut(head, seed, lower, ends)
         assert min(np.linalg.norm(np.array(o.centre_mm) - end) for o in openings) < 4  # about a diameter
 
 
+@pytest.mark.slow
 def test_a_real_fistula_opens_at_the_borders(real_cases):
     image = sitk.ReadImage(str(next((real_cases / "av-fistula-mra").glob("*.nii*"))), sitk.sitkFloat32)
     lumen = vessel_at(image, (18, 46, 11), 800)
