@@ -12,7 +12,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 export PYTHONDONTWRITEBYTECODE :=
 CUDA := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo .venv/.cuda)
 
-.PHONY: demo test studies runs validation smoke lint api bench schema slurm cuda mpi lock clean
+.PHONY: demo test studies validation smoke lint api bench schema slurm cuda mpi lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.run $(CUDA)
@@ -48,10 +48,6 @@ api: .venv/.dev
 
 studies: .venv/.run $(CUDA)
 	$(BIN)/snakemake --cores $(CORES) --config validation=$(SET) $(STUDIES:%=studies=%) -- validation
-
-# Of CI: the small case, then a published study on its coarsest lattices.
-runs: smoke
-	@$(MAKE) --no-print-directory studies SET=ci STUDIES=plates
 
 bench: .venv/.run $(CUDA)
 	$(BIN)/python benchmarks/bench.py

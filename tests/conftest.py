@@ -22,10 +22,10 @@ LONG = (
     "test_workflow.py",
     "test_advice.py",
     "test_accuracy.py",
+    "test_studies.py",
     "test_coupling.py",
     "test_pages_in_browser.py",
     "test_pulsatile_workflow.py",
-    "test_isotropy.py",
     "test_unsteady.py",
     "test_checkpoint.py",
     "test_automatic_seeds.py",
@@ -37,7 +37,6 @@ LONG = (
     "test_segmentation_page.py",
     "test_report_sections.py",
     "test_ladder_results.py",
-    "test_rheology.py",
     "test_pick_page.py",
 )
 """Files that take half a minute and more: first, so that no worker is left with one of them at the end."""

@@ -18,8 +18,9 @@ TIMES = {
     "made",
     "outputs_sha256",
     "inputs_sha256",
+    "hemolattice_commit",
 }
-"""Keys of JSON whose values differ from run to run."""
+"""Keys of JSON whose values differ from run to run; a copy of the project has no commit, its source has a checksum."""
 
 TELLING = ("report.html", "ro-crate-metadata.json")
 

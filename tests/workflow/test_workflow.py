@@ -131,8 +131,16 @@ def with_threads(snakemake) -> Callable[..., None]:
 
 @pytest.fixture(scope="module")
 def finished(study, with_threads) -> Path:
-    """A copy of the project in which the tiny case has run, on one core, with one thread in every library."""
-    with_threads(study, "tiny", 1)
+    """A copy of the project in which the tiny case has run, on one core, with one thread in every library. `HEMO_SMOKE`
+    may name a checkout in which `make smoke` has run from the same source, as `.ci/run` does: its results are taken.
+    """
+    if smoked := os.environ.get("HEMO_SMOKE"):
+        for name in (".snakemake", "results/tiny"):
+            shutil.copytree(Path(smoked) / name, study / name, symlinks=True, dirs_exist_ok=True)
+        for page in Path(smoked).glob("results/cohort.*"):
+            shutil.copy2(page, study / "results")
+    else:
+        with_threads(study, "tiny", 1)
     return study
 
 
@@ -204,7 +212,8 @@ NAME = "Doe_Jane"
 @pytest.fixture(scope="module")
 def surface_again(finished, with_threads, tmp_path_factory) -> Path:
     """Another copy of the project, below a folder that bears a name, in which the case has run from its crate up to its
-    surface, with three threads a stage in every library, more than CI's machines have cores, where the first had one.
+    surface, with three threads a stage in every library, more than CI's machines have cores, where the first had one,
+    or as many as those have cores.
     """
     project = copy_project(tmp_path_factory.mktemp(NAME) / "other")
     shutil.copy(finished / "results/tiny/case.yaml", project / "config/cases/again.yaml")
