@@ -27,6 +27,7 @@ from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.support.dicom_files import edit, files, noise, oblique, put, truncate, write
 from tests.support.dicom_writer import enhanced, save
+from tests.support.variants import some
 
 MARK = "QZXQZX"  # letters that no word of ours has; short, so that it fits every text tag
 UID_MARK = "1.2.826.0.1.777777"
@@ -181,7 +182,9 @@ def test_the_marks_stand_in_every_text_tag(marked):
     assert raw.count(UID_MARK.encode()) >= len(dictionary("UI")) - 1
 
 
-@pytest.mark.parametrize("fault", CHANGES)
+@pytest.mark.parametrize(
+    "fault", some(CHANGES, "none", "truncated", "slope 0", "two phases", "a value that is no number", "no place")
+)
 def test_nothing_of_the_patient_is_reported(fault, marked, tmp_path, capfd):
     change(marked, fault)
     text, loaded = reported(marked, tmp_path, capfd)
@@ -199,7 +202,7 @@ def test_nothing_of_the_patient_is_reported_by_the_command_line(fault, marked, t
     assert (out / "series.json").exists() == (fault == "none")
 
 
-@pytest.mark.parametrize("fault", ["none", "groups", "truncated"])
+@pytest.mark.parametrize("fault", some(["none", "groups", "truncated"], "truncated"))
 def test_nothing_of_the_patient_is_reported_of_enhanced_images(fault, tmp_path, capfd):
     cells = np.random.default_rng(0).integers(0, 99, (4, 9, 10)).astype(np.uint16)
     dataset = enhanced(cells, oblique(cells))

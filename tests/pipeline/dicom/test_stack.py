@@ -212,7 +212,7 @@ def scans(draw: st.DrawFn) -> list[Slice]:
     return draw(st.permutations(series))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(series=scans(), policies=st.sampled_from([REFUSE, RESAMPLE]))
 @example(  # uneven, with a voxel a hundredth of a step off a slice: it lies between two, and outside of the other one
     series=tilted(slices([0, 1.05, 2.55, 4.05, 5.55, 7.275], (0, 0, 0), (0.5, 1.0), (3, 2)), 0, 30), policies=RESAMPLE

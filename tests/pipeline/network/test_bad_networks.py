@@ -82,7 +82,7 @@ def test_the_network_that_is_mutated_is_sound(tmp_path):
     assert summary(network).segments == 7
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(PLACES), JUNK, st.sampled_from(["set", "set", "drop", "add"]))
 def test_a_mutated_network_is_one_or_is_refused_in_lines(tmp_path, path, value, how):
     file = tmp_path / "net.yaml"

@@ -66,7 +66,7 @@ def refusal(tmp_path, text: str) -> list[str]:
     return [line.removeprefix(str(file)) for line in lines]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(networks())
 def test_a_network_written_and_read_is_the_same(tmp_path_factory, sections):
     network = parse(Network, sections, "drawn")
@@ -78,7 +78,7 @@ def test_a_network_written_and_read_is_the_same(tmp_path_factory, sections):
         assert [read.walled(name) for name in read.segments] == [network.walled(name) for name in network.segments]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(networks())
 def test_the_solver_gets_each_number_of_the_file_in_si(sections):
     """To round-off, 1e-12, of numbers that are multiplied by a power of ten or by mmHg, and where the wall is one by

@@ -151,7 +151,8 @@ def chest(real_cases) -> Volume:
     return Volume.from_sitk(reader.Execute())
 
 
-@pytest.mark.parametrize("modality", ["CT", pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("modality", ["CT", None])
 def test_the_chest_without_contrast_has_no_vessel(chest, modality):
     """Ribs, spine, sternum, lung vessels, airways and the table are in the region; a volume file has no modality."""
     filtered = filter_volume(chest, FilterSettings(smoothing="gaussian", smoothing_mm=1.0, spacing_mm=2.0))
@@ -207,6 +208,7 @@ def test_an_aorta_of_254_hu_is_a_vessel_at_a_threshold_75_hu_below():
         check_contrast(replace(found, surroundings=120), lumen, "CT", np.full((1, 1, 1), 254.0))
 
 
+@pytest.mark.slow
 def test_the_threshold_of_a_real_aorta_beside_the_lung_is_half_way_to_soft_tissue(real_cases):
     """True lumen 487 HU, soft tissue 0 to 60: half way is 245 to 275 HU, and a tenth of the contrast is 45 HU. In a
     region of 90 mm that holds lung and heart."""

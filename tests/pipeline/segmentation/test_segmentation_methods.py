@@ -18,6 +18,7 @@ from pipeline.segmentation.problem import Lumen
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.segment import segment
 from solver.runtime.errors import StageError
+from tests.support.variants import some
 from tests.support.vessels import HALF_WAY, oblique, true_lumen, tube_volume
 
 component = st.floats(-1, 1).map(lambda x: round(x, 3))
@@ -52,7 +53,7 @@ def test_no_six_connected_path_crosses_a_cut_plane_and_it_is_one_voxel_thin(norm
     assert cut.sum(axis=2 - axis).max() <= 1
 
 
-@METHOD
+@pytest.mark.parametrize("method", some(METHODS, "threshold", "random-walker"))
 def test_a_cut_plane_ends_the_lumen(tube, method):
     """The bent tube is cut across at y = 15 of its own frame: what lies beyond is left out, nothing else changes."""
     keys = {"method": method, "seeds_mm": (at((8.0, 9.0, 6.9)),), "lower": 195.0}
@@ -132,6 +133,7 @@ def test_the_level_set_has_the_true_volume_whatever_the_threshold(radius_mm, blu
     assert found.record["warnings"] == [] or radius_mm < 1.6  # below 4 voxels the middle is warned of
 
 
+@pytest.mark.slow
 def test_a_branch_that_a_method_leaves_out_is_warned_of_with_both_volumes(real_cases):
     """From a seed in the bright part of the fistula the random walk never enters its dim one."""
     loaded = Volume.read(real_cases / "av-fistula-mra/avf_float_32.nii.gz")

@@ -33,6 +33,7 @@ from solver.run.settings import parse as parse_solve
 from solver.run.solve import solve
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
+from tests.support.variants import some
 from validation.studies.cavity import differences, reynolds, section
 from validation.studies.run import Run
 
@@ -231,9 +232,7 @@ def in_the_nozzle(points: np.ndarray, shape) -> np.ndarray:
     return inside & (along > place[0]) & (along < place[-1])
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("seed", some(range(4), 0))
 def test_links_of_nozzles_end_where_they_first_meet_the_wall(seed):
     """Of any sizes and directions, one without a cone among them."""
     rng = np.random.default_rng(seed)
@@ -276,7 +275,7 @@ REPEATED = {
 }
 
 
-@pytest.mark.parametrize("name", REPEATED)
+@pytest.mark.parametrize("name", some(REPEATED, "sphere", "slit", "pipe", "plates"))
 def test_forecast_counts_one_period_of_what_repeats(name):
     geometry, known = REPEATED[name]
     made, more = surface(geometry)

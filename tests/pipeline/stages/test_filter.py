@@ -59,7 +59,7 @@ def noise(shape: tuple[int, int, int], spacing_mm: tuple[float, float, float]) -
     angles=st.tuples(*[st.floats(-180, 180)] * 3),
     new_mm=st.floats(0.3, 1.2),
 )
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 def test_resampling_reproduces_a_linear_function_of_the_place(spacing_mm, angles, new_mm):
     """Whatever the direction: a cubic spline and its limits hold linear functions, away from its mirrored ends."""
     empty = Volume(np.zeros((24, 26, 28), np.float32), spacing_mm, (5.0, -30.0, 600.0), oblique(angles))
@@ -152,7 +152,7 @@ def test_beyond_the_middle_of_the_outer_slices_their_values_hold(thickness_mm, a
     angles=ANGLES,
     tilt=st.tuples(*[st.floats(-0.3, 0.3)] * 2),
 )
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 def test_a_slab_keeps_its_volume(slices, thickness_mm, pixel_mm, radius_mm, angles, tilt):
     """A tube that leaves through both ends of a stack, to what whole voxels let a volume be known.
 

@@ -19,6 +19,7 @@ from pipeline.segmentation.region_growing import fill_holes, grow
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.segment import segment
 from solver.runtime.errors import StageError
+from tests.support.variants import some
 from tests.support.vessels import HALF_WAY, centre_line_mm, oblique, true_lumen, tube_volume
 
 SEED_MM = tuple(centre_line_mm()[1000].tolist())
@@ -239,7 +240,7 @@ def test_sides_of_the_patient():
 
 
 @pytest.mark.parametrize("lower", [20.0, *(pytest.param(lower, marks=pytest.mark.slow) for lower in (35.0, 45.0))])
-@pytest.mark.parametrize("smoothing", ["none", "gaussian", "curvature"])
+@pytest.mark.parametrize("smoothing", some(["none", "gaussian", "curvature"], "curvature"))
 def test_noise_without_a_vessel_is_refused(smoothing, lower):
     voxels = np.random.default_rng(3).normal(40, 25, (40, 60, 60)).astype(np.float32)
     voxels[18:23, 28:33, 28:33] += 10  # a seed above any of the thresholds
@@ -311,11 +312,12 @@ def head_filtered(head) -> Volume:
     return filter_volume(head, FilterSettings(region_voxels=VoxelBox(low=(170, 150, 4), high=(360, 310, 64))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "lower", "volume_ml"),
     [
-        pytest.param((192, 244, 25), 950, 1.33, marks=pytest.mark.slow),
-        pytest.param((339, 235, 28), 950, 1.52, marks=pytest.mark.slow),
+        ((192, 244, 25), 950, 1.33),
+        ((339, 235, 28), 950, 1.52),
         ((258, 241, 30), 850, 0.68),
     ],
 )

@@ -105,6 +105,13 @@ def numbers(folder):
     return json.loads((folder / "particles.json").read_text())
 
 
+@pytest.fixture
+def no_picture(monkeypatch):
+    """To draw it takes most of the time of a small case."""
+    monkeypatch.setattr(trace, "animate", lambda *_: animation.Animation(b"", "nothing"))
+
+
+@pytest.mark.usefixtures("no_picture")
 def test_the_figures_of_the_particles_say_what_they_are_worth(steady, tmp_path):
     """As those of indices.json do: by the flow that they go through, and by the particles that are lost."""
     trust = numbers(steady)["trust"]
@@ -242,11 +249,13 @@ def test_particles_in_the_volume_start_when_the_inflow_is_largest(pulse):
     assert reported["warnings"] == []
 
 
+@pytest.mark.usefixtures("no_picture")
 def test_few_snapshots_of_a_period_are_a_warning(tmp_path):
     reported = numbers(write_case(tmp_path, [1.0, 1.2, 0.8], PERIOD_S))
     assert any("33%" in warning and "solve.snapshots" in warning for warning in reported["warnings"])
 
 
+@pytest.mark.usefixtures("no_picture")
 def test_one_snapshot_of_a_period_is_taken_as_steady_with_a_warning(tmp_path):
     reported = numbers(write_case(tmp_path, [1.0], PERIOD_S))
     assert reported["period_s"] is None

@@ -79,7 +79,9 @@ def off_poiseuille(folder, direction):
     return np.abs(found)
 
 
-@pytest.mark.parametrize("direction", [(1, 0, 0), (1, 2, 3), (0.3, -0.8, 0.5)])
+@pytest.mark.parametrize(
+    "direction", [(1, 2, 3), *(pytest.param(each, marks=pytest.mark.slow) for each in ((1, 0, 0), (0.3, -0.8, 0.5)))]
+)
 def test_flow_is_developed_from_the_inlet_on(direction, tmp_path, monkeypatch):
     """To 0.6 % at the axis and 1.4 % at the wall; without the correction 1.2 % and 2 % at least, and three times as
     much beside the inlet.

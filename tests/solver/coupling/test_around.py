@@ -221,6 +221,7 @@ def test_coupled_openings_have_no_imposed_values(summary):
     assert openings["out"]["imposed"]["coupled_mmhg_s_ml"] > 0
 
 
+@pytest.mark.slow
 def test_coupled_run_that_was_stopped_twice_leaves_the_bits_of_one_that_was_not(around, folder, summary, tmp_path):
     """Within the first cycle, between two exchanges, and when two cycles of the network have been compared."""
     for part in (0.21, 0.9):

@@ -33,6 +33,7 @@ from solver.runtime.sources import ROOT
 from tests.solver.run.test_simulation import settings
 from tests.support.geometries import pipe
 from tests.support.small_disk import made_read_only, mounted
+from tests.support.variants import some
 
 LOG = logging.getLogger("test_checkpoint")
 
@@ -292,9 +293,7 @@ def start(folder: Path, wanted: SolveSettings, *given: Any, **named: Any) -> sub
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGKILL]
-)
+@pytest.mark.parametrize("number", some((signal.SIGTERM, signal.SIGINT, signal.SIGKILL), signal.SIGTERM))
 def test_a_signal_leaves_a_checkpoint_from_which_the_stage_goes_on(number, tmp_path):
     save(short_pipe(), tmp_path / "nodes.h5")
     wanted = settings(steady_tolerance=1e-6)
