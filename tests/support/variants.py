@@ -8,7 +8,9 @@ import pytest
 
 
 def some(variants: Iterable[Any], *quick: Any) -> list[Any]:
-    """All variants for `parametrize`, marked as slow but for the quick ones, which must be among them."""
+    """All variants for `parametrize`, marked as slow but for the quick ones, which must be among them. A tuple has the
+    values of several parameters.
+    """
     listed = list(variants)
     missing = [each for each in quick if each not in listed]
     if missing:

@@ -78,9 +78,8 @@ def measured(solid: str, spacing_mm: float, axis: NDArray) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize(
-    "solid", ["sphere", *(pytest.param(solid, marks=pytest.mark.slow) for solid in ("pipe", "torus"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("solid", ["sphere", "pipe", "torus"])
 def test_volume_area_and_radius_converge_at_second_order(solid):
     """Sums over lattices scatter with the place of the body; their root mean square over random turns and spacings
     falls as the square where the body is smooth (Kendall 1948). 8 samples leave a standard error of 25 % of each, that

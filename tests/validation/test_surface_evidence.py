@@ -107,9 +107,8 @@ def cross_section(distance: Distance, opening: Opening) -> float:
     return float(np.clip(0.5 - depth / step, 0, 1).sum() * step**2)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("pipe", marks=pytest.mark.slow), "tiny", pytest.param("aneurysm", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pipe", "tiny", "aneurysm"])
 def test_capped_phantoms_are_right_to_one_per_cent_at_twenty_voxels_across(name):
     """Volume, area of the wall and of every cap, between the cuts that the stage has chosen."""
     distance, image = phantom(name)

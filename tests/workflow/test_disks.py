@@ -87,7 +87,7 @@ def left(folder: Path) -> set[str]:
         ("surface", ".vtp"),
         pytest.param("lattice", ".vti", marks=pytest.mark.slow),
         pytest.param("lines", ".vtp", marks=pytest.mark.slow),
-        ("picture", ".png"),
+        pytest.param("picture", ".png", marks=pytest.mark.slow),
         ("text", ""),
     ],
 )
