@@ -88,7 +88,7 @@ def left(folder: Path) -> set[str]:
         pytest.param("lattice", ".vti", marks=pytest.mark.slow),
         pytest.param("lines", ".vtp", marks=pytest.mark.slow),
         pytest.param("picture", ".png", marks=pytest.mark.slow),
-        ("text", ""),
+        pytest.param("text", "", marks=pytest.mark.slow),
     ],
 )
 def test_a_full_disk_is_reported_whatever_library_writes(what, suffix, tmp_path):

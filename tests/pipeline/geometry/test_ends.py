@@ -224,7 +224,9 @@ def cuts_through(place: tuple[float, float, float]):
 @pytest.mark.parametrize(
     ("lumen", "cut", "message"),
     [
-        (lambda: ring(tails=False), None, r"0 open ends found.*min_branch_radii = 2.5"),
+        pytest.param(
+            lambda: ring(tails=False), None, r"0 open ends found.*min_branch_radii = 2.5", marks=pytest.mark.slow
+        ),
         (lambda: tube(line(40, seed=2), [7.0] * 12 + [3.0] * 38), None, r"1 open ends found at .*it bulges"),
         (ring, (0.0, 18.0, 0.0), r"cannot be cut: its plane does not sever.*surface.cut_radii.*closed_mm: \[\["),
         (ring, (39.0, 0.0, 0.0), r"cannot be cut: .*opening 1.*The nearest other opening is 1.0 mm away"),

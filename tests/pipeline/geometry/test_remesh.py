@@ -40,7 +40,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("edges", [3.0, 6.0])
+@pytest.mark.parametrize("edges", [3.0, pytest.param(6.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_triangles_become_near_equilateral_on_the_same_surface(shape, edges):
     mesh = SHAPES[shape]()

@@ -200,7 +200,7 @@ def through_pipe(spacing_mm: float):
     return lattice, points, radius, along, entered, left, particles, limit
 
 
-@pytest.mark.parametrize(("spacing_mm", "tolerance"), [(0.4, 0.12), (0.2, 0.03)])
+@pytest.mark.parametrize(("spacing_mm", "tolerance"), [pytest.param(0.4, 0.12, marks=pytest.mark.slow), (0.2, 0.03)])
 def test_time_in_a_pipe_is_its_way_over_the_speed_there(spacing_mm, tolerance):
     """x / u(r) within 0.8 radii, where trilinear interpolation of the parabola lowers u by h^2/4R^2 / (1 - r^2/R^2) on
     average and twice that at most: 0.055 and 0.014; near the wall a drift across adds to it.

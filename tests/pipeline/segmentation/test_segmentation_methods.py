@@ -117,7 +117,7 @@ def test_a_blurred_noisy_tube_has_its_shape_whatever_the_method(tube, method):
     ("radius_mm", "blur_mm", "noise", "lower"),
     [
         (2.0, 0.4, 2, 250.0),
-        (2.5, 0.6, 60, 195.0),
+        pytest.param(2.5, 0.6, 60, 195.0, marks=pytest.mark.slow),
         pytest.param(2.0, 0.4, 2, 150.0, marks=pytest.mark.slow),
         pytest.param(2.0, 0.4, 25, 195.0, marks=pytest.mark.slow),
         pytest.param(1.2, 0.3, 10, 195.0, marks=pytest.mark.slow),

@@ -333,7 +333,7 @@ def test_lattice_of_a_stenosis_holds_its_volume_at_second_order():
         TILTED,
         ENDLESS,
         STEP,
-        STENOSIS | {"length_mm": 4, "ends": "periodic"},
+        pytest.param(STENOSIS | {"length_mm": 4, "ends": "periodic"}, marks=pytest.mark.slow),
         BEND,
         pytest.param(STENOSIS | {"direction": [-1, 2, 0]}, marks=pytest.mark.slow),
         pytest.param(BEND | {"direction": [1, 1, 0]}, marks=pytest.mark.slow),

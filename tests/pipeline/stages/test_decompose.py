@@ -280,7 +280,7 @@ def test_distances_in_a_sphere_are_those_of_the_formula():
     consistent(nodes)
 
 
-@pytest.mark.parametrize("axis", [(1, 0, 0), (1, 2, 3)])
+@pytest.mark.parametrize("axis", [pytest.param((1, 0, 0), marks=pytest.mark.slow), (1, 2, 3)])
 def test_distances_in_a_tilted_cylinder_are_those_of_the_formula(axis):
     """From nodes whose foot on the wall lies between the caps; the caps themselves do not count."""
     mesh, openings = capped_cylinder(axis, 2.0, 8.0, CENTRE, segments=1000, rings=20)
