@@ -33,6 +33,9 @@ MAX_VOXELS, MAX_FINE_VOXELS = 16_000_000, 40_000_000
 
 REFINEMENT = 1.4
 
+WHOLE = 0.99
+"""Least part of the inside that is one piece; with less, a narrow place is lost between the voxels."""
+
 MARGIN_VOXELS = 2.5
 
 CAP_VOXELS = 3.0
@@ -80,9 +83,9 @@ def _raster(mesh: Mesh, openings: tuple[Opening, ...]) -> tuple[Volume, list[str
     spacing = max(thin_mm / VOXELS_IN_RADIUS, _finest(size, MAX_VOXELS))
     wanted = _euler_number_of_solid(mesh)
     while True:
-        voxels, frame = _largest_inside(mesh, spacing)
+        voxels, frame, part = _largest_inside(mesh, spacing)
         found = _euler_number(voxels)
-        if found == wanted or spacing / REFINEMENT < _finest(size, MAX_FINE_VOXELS):
+        if (found == wanted and part >= WHOLE) or spacing / REFINEMENT < _finest(size, MAX_FINE_VOXELS):
             break
         spacing /= REFINEMENT
     mask = Volume(voxels, (spacing,) * 3, frame.origin_mm, np.eye(3))
@@ -124,7 +127,8 @@ def _euler_number(voxels: NDArray[np.bool_]) -> int:
     return number
 
 
-def _largest_inside(mesh: Mesh, spacing_mm: float) -> tuple[NDArray[np.bool_], Frame]:
+def _largest_inside(mesh: Mesh, spacing_mm: float) -> tuple[NDArray[np.bool_], Frame, float]:
+    """The largest piece of the inside on a lattice, and its part of all that is inside."""
     low, high = mesh.points_mm.min(axis=0), mesh.points_mm.max(axis=0)
     x, y, z = (low - MARGIN_VOXELS * spacing_mm).tolist()
     width, height, depth = (np.ceil((high - low) / spacing_mm + 2 * MARGIN_VOXELS).astype(int) + 1).tolist()
@@ -132,7 +136,8 @@ def _largest_inside(mesh: Mesh, spacing_mm: float) -> tuple[NDArray[np.bool_], F
     label, pieces = ndimage.label(inside(mesh, frame), np.ones((3, 3, 3)))
     if not pieces:
         raise StageError(f"the surface encloses no voxel of {spacing_mm:.3g} mm; its normals may point inward")
-    return label == 1 + np.bincount(label.ravel())[1:].argmax(), frame
+    sizes = np.bincount(label.ravel())[1:]
+    return label == 1 + sizes.argmax(), frame, float(sizes.max() / sizes.sum())
 
 
 def _cap_voxels(mask: Volume, openings: tuple[Opening, ...]) -> NDArray[np.int64]:

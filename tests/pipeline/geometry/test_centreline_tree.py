@@ -236,6 +236,16 @@ def test_ends_that_nearly_touch_are_distinguished_on_a_finer_lattice_or_a_warnin
     assert "has 0 loops, but 1 at" in trace(mesh, openings).warnings[0]
 
 
+def test_a_place_narrower_than_the_voxel_for_the_openings_is_passed():
+    """A stenosis of 0.1 mm in radius between openings of 2 mm, whose voxel has 0.44 mm."""
+    line = arc(30.0, 1.0, 120)
+    along = np.linspace(-15, 15, 120)
+    tree = trace(*swept(line, 2 - 1.9 * np.exp(-((along / 3) ** 2)), SEGMENTS))
+    (branch,) = tree.branches
+    assert branch.length_mm == pytest.approx(30, rel=0.02)
+    assert branch.radius_mm.min() == pytest.approx(0.1, abs=0.02)
+
+
 def test_an_opening_that_is_cut_off_is_refused(monkeypatch):
     monkeypatch.setattr(tree_module, "MAX_FINE_VOXELS", 1)
     mesh, openings = capped_cylinder((0, 0, 1), 2.0, 20.0)
