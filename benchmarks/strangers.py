@@ -37,7 +37,13 @@ from tests.support.advice import Values, Workflow, advised, follow, merged  # no
 WIDE = 0.03
 """Error of the volume up to which it is right."""
 
-FOLLOWED = ("set segment.method: local", "set segment.cut_planes: ", "set segment.dark_sheets: ", "set segment.upper: ")
+FOLLOWED = (
+    "set segment.method: local",
+    "set segment.cut_planes: ",
+    "set segment.dark_sheets: ",
+    "set segment.gaps: ",
+    "set segment.upper: ",
+)
 """Advice of failed checks that is followed, too."""
 
 
@@ -102,12 +108,37 @@ def tried(kind: str, seed: int, folder: Path, until: str) -> dict[str, Any]:
     if ended:
         return found | {"verdict": "refused"}
     found |= judged(folder, truth)
-    said = next((each for each in found["failed"] for words in FOLLOWED if words in each), None)
-    if said and not way:
-        (setting, *_) = [each.settings for each in advised(said, case) if each.settings]
-        refusal = workflow.run(merged(case, setting))
-        found["advised"] = {"verdict": "refused", "said": refusal.said} if refusal else judged(folder, truth)
+    for step in steps:
+        case = merged(case, step.taken.settings if step.taken else {})
+    if (setting := advice_of(found["failed"], case)) is not None:
+        found["advised"] = followed(workflow, merged(case, setting), truth)
     return found
+
+
+def followed(workflow: Workflow, case: Values, truth: dict[str, Any]) -> dict[str, Any]:
+    """What becomes of a case with what a failed check advises, with what refusals of that advise, and with what checks
+    that fail then do.
+    """
+    try:
+        steps = follow(workflow.run, case)
+    except AssertionError as error:
+        return {"verdict": "refused", "said": str(error)}
+    if steps and not steps[-1].taken:
+        return {"verdict": "refused", "said": steps[-1].refusal.said}
+    way = [[step.refusal.stage, step.refusal.said, step.taken and step.taken.text] for step in steps]
+    found = judged(workflow.folder, truth) | {"way": way}
+    for step in steps:
+        case = merged(case, step.taken.settings if step.taken else {})
+    setting = advice_of(found["failed"], case)
+    if setting is None or merged(case, setting) == case:
+        return found
+    return found | {"advised": {"setting": setting, **followed(workflow, merged(case, setting), truth)}}
+
+
+def advice_of(failed: list[str], case: Values) -> Values | None:
+    """The setting of the first failed check whose advice is followed; none without one."""
+    said = next((each for each in failed for words in FOLLOWED if words in each), None)
+    return next((each.settings for each in advised(said, case) if each.settings), None) if said else None
 
 
 def judged(folder: Path, truth: dict[str, Any]) -> dict[str, Any]:

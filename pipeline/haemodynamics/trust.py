@@ -81,6 +81,12 @@ LIMITS: Mapping[str, Limit] = {
     "volume behind a dark sheet in the lumen": Limit(
         0, 0.1, "docs/validation/first-try.md, strangers: a person has to look, whatever it is; and 10 %"
     ),
+    "volume beyond an end, in line with it": Limit(
+        0, 0.1, "docs/validation/first-try.md, strangers: a person has to look, whatever it is; and 10 %"
+    ),
+    "gaps of the lumen that are joined": Limit(
+        0, 100, "docs/validation/first-try.md, strangers: how wide the lumen is there, the image does not tell"
+    ),
     "flow balance": Limit(0.01, 0.05, _BALANCE),
     "flow balance of the velocity field": Limit(0.01, 0.05, _BALANCE),
     "inflow against imposed": Limit(0.01, 0.05, _BALANCE),
@@ -131,6 +137,8 @@ SHAPE = (
     "vessel that darkens towards its wall",
     "volume behind where two lumens touch",
     "volume behind a dark sheet in the lumen",
+    "volume beyond an end, in line with it",
+    "gaps of the lumen that are joined",
     PLAUSIBLE["narrowest_speed"].words,
 )
 """What all figures rest on."""

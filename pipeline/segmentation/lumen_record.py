@@ -11,6 +11,7 @@ from pipeline.files.volume import Volume
 from pipeline.segmentation.barrier import faults
 from pipeline.segmentation.blur import blur, unbiased_lower, wall_slope
 from pipeline.segmentation.dark_sheet import dark_sheet, record_of_sheet
+from pipeline.segmentation.gap import gaps, record_of_gaps
 from pipeline.segmentation.leak import Row, plain_growing, sensitivity
 from pipeline.segmentation.left_vessel import Doubt
 from pipeline.segmentation.levels import Levels
@@ -108,7 +109,7 @@ def record_of(
     unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
     other = _of_other(problem, mask, intensity, blur(intensity, slope, spacing_mm) / spacing_mm)
     wall = _at_the_wall(problem, found, mask, intensity, radii)
-    seams = {"touching_lumens": record_of_touches(mask, problem), "dark_sheet": _of_sheet(problem, mask, intensity)}
+    places = _of_places(problem, found, mask, intensity)
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
@@ -128,10 +129,10 @@ def record_of(
         "thin_fraction_of_centre_line": round(float(np.mean(2 * radii < THIN_VOXELS)), 4),
         "other_brightness": other,
         **wall,
-        **seams,
+        **places,
         "warnings": [
             *found.warnings,
-            *(each["words"] for each in seams.values() if each),
+            *(each["words"] for each in places.values() if each),
             *_of_brightness(problem, intensity, other, wall),
             *_thin(radii, filtered),
             *_off_the_edge(found, unbiased, intensity, growth_per_percent),
@@ -149,8 +150,15 @@ def _of_other(problem: Problem, mask: Mask, intensity: Levels, blurred: float) -
     return record_of_other(other_brightness(problem.filtered.voxels, mask, problem.places, intensity, blurred), problem)
 
 
-def _of_sheet(problem: Problem, mask: Mask, intensity: Levels) -> dict[str, Any] | None:
-    return record_of_sheet(dark_sheet(problem.filtered.voxels, mask, problem.places, intensity), mask, problem)
+def _of_places(problem: Problem, found: Lumen, mask: Mask, intensity: Levels) -> dict[str, dict[str, Any] | None]:
+    """Places where the mask holds a second lumen, or lacks what is beyond an end."""
+    sheet = dark_sheet(problem.filtered.voxels, mask, problem.places, intensity)
+    beyond = gaps(problem, found, mask, intensity)
+    return {
+        "touching_lumens": record_of_touches(mask, problem),
+        "dark_sheet": record_of_sheet(sheet, mask, problem),
+        "beyond_ends": record_of_gaps(beyond, mask, problem, noise=intensity.noise / intensity.contrast),
+    }
 
 
 def _of_brightness(

@@ -299,16 +299,32 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     edge = segmentation.get("local_edge") or {"change": 0.0, "words": ""}
     touch = segmentation.get("touching_lumens") or {"share": 0.0, "words": ""}
     sheet = segmentation.get("dark_sheet") or {"share": 0.0, "words": ""}
+    beyond = segmentation.get("beyond_ends") or {"share": 0.0, "words": ""}
     return [
         trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words),
         trust.check("volume behind where two lumens touch", "%", touch["share"], touch["words"]),
         trust.check("volume behind a dark sheet in the lumen", "%", sheet["share"], sheet["words"]),
+        trust.check("volume beyond an end, in line with it", "%", beyond["share"], beyond["words"]),
+        *_of_joined(segmentation.get("gaps_joined", ())),
         trust.check("part of the mask of another brightness", "%", other["share"], other["words"]),
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
         trust.check("calcium or metal at the wall, of the mask", "%", bright["share"], bright["words"]),
         trust.check("vessel with something bright in its wall", "%", rim["share"], rim["words"]),
         trust.check("vessel that darkens towards its wall", "%", dark["share"], dark["words"]),
     ]
+
+
+def _of_joined(joined: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The check of gaps that the user had joined; none where there are none."""
+    if not joined:
+        return []
+    places = "; ".join(f"{each['length_mm']:.2g} mm long at {text_mm(each['mm'])} mm" for each in joined)
+    words = (
+        f"two parts of the vessel were joined by a lumen one to two voxels across (segment.gaps: bridge), {places}. How"
+        " wide the vessel is there, the image does not tell: what flows through, and the pressure drop, are those of"
+        " that width. Give a finer image, or correct lumen.nrrd there and give it as input.mask"
+    )
+    return [trust.check("gaps of the lumen that are joined", "", float(len(joined)), words)]
 
 
 def plausibility(

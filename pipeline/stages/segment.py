@@ -20,6 +20,7 @@ from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.automatic import find_lower, find_seed
 from pipeline.segmentation.barrier import barrier, with_its_layers
+from pipeline.segmentation.gap import bridged
 from pipeline.segmentation.leak import border_contact, check_border, check_contrast, check_growth, growth
 from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, remedies
 from pipeline.segmentation.levels import Levels, dark_limit, levels
@@ -123,6 +124,7 @@ def _found(
 ) -> Segmentation:
     """The lumen, or a refusal that may lack advice which takes time to find."""
     problem, facts = _pose(filtered, settings, loaded, modality, log)
+    filtered = problem.filtered  # with what joins gaps
     for seed in problem.seeds:
         check_intensity(seed, problem, loaded)
     found = find_lumen(problem, settings.method)
@@ -177,9 +179,10 @@ def _pose(
         summary["lower_found_as"] = found.how
         log.info("segment.lower: none is given; %.4g, %s", found.lower, found.how)
         problem = replace(problem, lower=found.lower)
+    problem, joined = bridged(problem)
     if (bright := blooming(problem)) is not None:
         problem = replace(problem, barrier=bright if cut is None else cut | bright)
-    return problem, summary
+    return problem, summary | joined
 
 
 def _without_cavities(mask: Mask, problem: Problem) -> tuple[Mask, int]:

@@ -105,6 +105,11 @@ class Scene:
         along = points[min(k + 1, len(points) - 1)] - points[k - 1]
         return points[k], along / np.linalg.norm(along), float(radii[k])
 
+    def seed_at(self, at: float) -> tuple[int, int, int]:
+        """The voxel x, y, z of a point of the first line within the image, from 0 to 1 along it."""
+        x, y, z = (int(n) for n in np.rint(self.middle(at)[0] / self.spacing_mm + (np.array(self.size) - 1) / 2))
+        return x, y, z
+
     def across(self, along: Floats) -> Floats:
         """A random direction across another."""
         other = np.cross(along, self.rng.normal(size=3))
@@ -288,6 +293,55 @@ def near_occlusion(rng: np.random.Generator) -> Strange:
     return _usual(made, tight=tight, throat_voxels=(1 - tight) * radius / made.spacing_mm[0])
 
 
+def occlusion(rng: np.random.Generator) -> Strange:
+    """A stenosis of less than 0.8 voxels in radius, or closed, 0.5 to 3 radii long; 60 to 100 % of the contrast beyond.
+
+    The vessel is all of it.
+    """
+    made, rest = scene(rng, forked=False), rng.uniform(0.6, 1.0)
+    points, radii = made.lines[0]
+    point, along, radius = made.middle(0.5)
+    throat, long = rng.uniform(-0.3, 0.8) * made.spacing_mm[0], radius * rng.uniform(0.5, 3)
+    away = np.linalg.norm(points - point, axis=1)
+    made.lines = [(points, radii - (radius - throat) * np.exp(-((away / long) ** 2)))]
+    made.__post_init__()
+    made.fill(np.where((made.places - point) @ along > 0, rest, 1.0))
+    at = rng.uniform(0.1, 0.3)
+    drawn = _usual(made, throat_voxels=throat / made.spacing_mm[0], long_radii=long / radius, rest=rest)
+    return replace(drawn, seed=made.seed_at(at))
+
+
+def dead_end(rng: np.random.Generator) -> Strange:
+    """A vessel that ends in the image, and near its end a vein that crosses or passes, or a bone.
+
+    They are as bright as the vessel, 0.3 to 2.5 radii from it.
+    """
+    made = scene(rng, forked=False)
+    points, radii = made.lines[0]
+    point, along, radius = made.middle(0.6)
+    ahead = (points - point) @ along
+    fall = np.clip(1 - ahead / (radius * rng.uniform(0.3, 3)), 0, 1)
+    made.lines = [(points, np.where(ahead > 0, radii * fall - (fall == 0) * radius, radii))]
+    made.__post_init__()
+    made.radius_mm = radius
+    gap, wide = radius * rng.uniform(0.3, 2.5) + 2 * made.spacing_mm[2], radius * rng.uniform(0.5, 1.5)
+    tip, side = points[(radii * fall > 0.3 * made.spacing_mm[0]) | (ahead < 0)][-1], made.across(along)
+    what = str(rng.choice(["across", "beside", "bone"]))
+    if what == "bone":
+        wide *= 2
+        centre = tip + (gap + wide) * Rotation.from_rotvec(rng.uniform(0, 1.2) * side).apply(along)
+        other = made.part(lambda at: np.linalg.norm(at - centre, axis=1) - wide)
+    else:
+        turn, about, centre = rng.uniform(0, 0.3), np.cross(side, along), point + (radius + gap + wide) * side
+        if what == "across":
+            turn, about, centre = rng.uniform(0.87, 1.57), side, tip + (gap + wide) * along
+        axis = Rotation.from_rotvec(turn * about).apply(along)
+        other = made.part(lambda at: np.linalg.norm(np.cross(at - centre, axis), axis=1) - wide)
+    made.beside(other, made.tissue + rng.uniform(0.8, 1.2) * (made.blood - made.tissue))
+    drawn = _usual(made, what=what, gap_radii=gap / radius, wide=wide / radius)
+    return replace(drawn, seed=made.seed_at(0.2), openings=made.cuts() + 1)
+
+
 def thick_slices(rng: np.random.Generator) -> Strange:
     """Slices of 5 mm, pixels of 0.7 mm, an aorta or an iliac artery up to 35 degrees aslant."""
     made = scene(rng, radius=(6, 13), spacing=(0.7, 0.7, 5.0), tilt=35)
@@ -419,9 +473,12 @@ KINDS: dict[str, Callable[[np.random.Generator], Strange]] = {
     "saturated": saturated,
     "void": void,
     "gantry-tilt": gantry_tilt,
+    "occlusion": occlusion,
+    "dead-end": dead_end,
 }
 
-NUMBERS = {kind: number for number, kind in enumerate(sorted(set(KINDS) - {"gantry-tilt"}))} | {"gantry-tilt": 16}
+LATER = {"gantry-tilt": 16, "occlusion": 17, "dead-end": 18}
+NUMBERS = {kind: number for number, kind in enumerate(sorted(set(KINDS) - set(LATER)))} | LATER
 """Of the kinds, for the random numbers: a new kind gets the next one, so that the others stay what they were."""
 
 

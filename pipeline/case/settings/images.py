@@ -183,6 +183,11 @@ class SegmentSettings(Seeds):
         description="what a dark sheet thinner than the blur parts from the seeds, as the flap of a dissection does;"
         " part: is left out with the sheet",
     )
+    gaps: Literal["keep", "bridge"] = Field(
+        "keep",
+        description="gaps between an end of the lumen and a vessel as bright that goes on in line with it, as behind a"
+        " stenosis thinner than the image resolves; bridge: both are joined by a lumen one to two voxels across",
+    )
     fill_holes: bool = Field(True, description="fill cavities that the lumen encloses")
     leak_step: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.05, description="leak guard: lower is moved by this fraction of the contrast between lumen and surroundings"
