@@ -243,20 +243,30 @@ def check_growth(table: list[Row], lumen: Lumen, found: Levels, settings: Segmen
 
     Raises
     ------
-    StageError
+    LeakError
         With the two levels, their volumes, and the lowest level that is clear of the leak.
     """
     if (leak := find_leak(table, lumen, found, settings)) is None:
         return
     below, above = table[leak.low], table[leak.high]
-    raise StageError(
+    words = (
         f"{lumen} {leak.fault}: between the thresholds {above.level:.4g} and"
         f" {below.level:.4g} the mask grows from {above.voxels} to {below.voxels} voxels,"
         f" {below.voxels / max(above.voxels, 1):.1f} times (limit {leak.limit:.3g}, from segment.leak_growth; lumen"
-        f" {found.lumen:.4g}, surroundings {found.surroundings:.4g}): {_advice(leak, lumen)}, narrow the region to the"
-        " vessel, part it from what it touches (segment.cut_planes), or smooth more (filter); if what joins is a branch"
-        " of the vessel, give a seed in it"
+        f" {found.lumen:.4g}, surroundings {found.surroundings:.4g})"
     )
+    raise LeakError(words, _advice(leak, lumen), leak.clear if lumen.control == "segment.lower" else None)
+
+
+class LeakError(StageError):
+    """A leak, with what may be done about it, and the lowest level that may be clear of it."""
+
+    def __init__(self, words: str, advice: str, clear: float | None) -> None:
+        super().__init__(
+            f"{words}: {advice}, narrow the region to the vessel, part it from what it touches (segment.cut_planes), or"
+            " smooth more (filter); if what joins is a branch of the vessel, give a seed in it"
+        )
+        self.words, self.advice, self.clear = words, advice, clear
 
 
 @dataclass(frozen=True)
@@ -351,12 +361,12 @@ def plain_growing(
         remedy = (
             "lower segment.lower if the lumen is right" if leak is None else f"raise segment.lower to {leak.clear:g}"
         )
-        raise StageError(
+        words = (
             f"{lumen}: segment.method = {settings.method} leaks: it finds {size} voxels, {size / row.voxels:.1f} times"
             f" the {row.voxels} that grow between the thresholds alone at {row.level:.4g}{clear} (limit {limit:.3g},"
-            f" from segment.leak_growth): {remedy}, narrow the region to the vessel, or part it from what it touches"
-            " (segment.cut_planes)"
+            " from segment.leak_growth)"
         )
+        raise LeakError(words, remedy, None if leak is None else leak.clear)
     return Plain(row.level, row.voxels, leak is not None)
 
 

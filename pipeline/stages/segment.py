@@ -21,7 +21,7 @@ from pipeline.files.volume import Volume
 from pipeline.segmentation.automatic import find_lower, find_seed
 from pipeline.segmentation.barrier import barrier, with_its_layers
 from pipeline.segmentation.gap import bridged
-from pipeline.segmentation.leak import border_contact, check_border, check_contrast, check_growth, growth
+from pipeline.segmentation.leak import LeakError, border_contact, check_border, check_contrast, check_growth, growth
 from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, remedies
 from pipeline.segmentation.levels import Levels, dark_limit, levels
 from pipeline.segmentation.lumen_record import against_plain_growing, may_have_left, record_of
@@ -37,6 +37,7 @@ from pipeline.segmentation.refusals import (
     check_filled,
     check_intensity,
     check_seeds,
+    clear_threshold,
 )
 from pipeline.segmentation.region_growing import Mask, centre_line, centres, fill_holes, occupancy
 from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, background_places, place_seeds, seed_places
@@ -92,22 +93,28 @@ def segment(
         leak guard (:mod:`pipeline.segmentation.leak`, :mod:`pipeline.segmentation.left_vessel`).
     """
     log = log or logging.getLogger("segment")
+
+    def passes(tried: SegmentSettings) -> bool:
+        try:
+            _found(filtered, tried, loaded, modality, log)
+        except StageError:
+            return False
+        return True
+
     try:
         return _found(filtered, settings, loaded, modality, log)
     except LeftVesselError as error:
         log.info("%s: looking for what parts it from the vessel", error)
         problem, _ = _pose(filtered, settings, loaded, modality, log)
-
-        def passes(tried: SegmentSettings) -> bool:
-            try:
-                _found(filtered, tried, loaded, modality, log)
-            except StageError:
-                return False
-            return True
-
         refusal = StageError(f"{error}; {remedies(error, problem, passes)}")
         refusal.picture = _pictured(error, problem)
         raise refusal from None
+    except LeakError as error:
+        if settings.lower is None:
+            raise
+        log.info("%s: looking for a threshold that is clear of it", error)
+        problem, _ = _pose(filtered, settings, loaded, modality, log)
+        raise LeakError(error.words, clear_threshold(error, problem, passes), None) from None
 
 
 def _pictured(error: LeftVesselError, problem: Problem) -> bytes:
