@@ -38,7 +38,7 @@ WIDER = 2.0
 CONE = 60.0
 """Angle to the axis of the end, degrees, within which it is looked for."""
 
-BENDS = 40.0
+BENDS = 30.0
 """Largest angle, degrees, between the axis of either end and the way from one to the other. Of vessels with an
 occlusion, drawn at random, it was at most 21."""
 
