@@ -35,6 +35,7 @@ FLOORS = {
         ("haemodynamics",),
         ("reporting",),
         ("stages", "workflow"),
+        ("command",),
     ),
 }
 """Rooms of each folder from the ground up."""

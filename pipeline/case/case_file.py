@@ -257,6 +257,7 @@ class Cohort(Section):
         description="names of rows of the cohort table, or of files in config/cases/; none: all rows",
         min_length=1,
     )
+    case_folder: str = Field("config/cases", description="where the case files lie")
     cohort: str | None = Field(None, description="table of cases (CSV)")
     scenarios: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="sections merged over each case's own, by name; none: each case runs once"
@@ -339,8 +340,9 @@ def read_config(config: dict[str, Any]) -> Cohort:
     return parse(Cohort, config, "config/config.yaml")
 
 
-def read_cohort(config: dict[str, Any], folder: Path = Path("config/cases")) -> dict[str, Case]:
-    """All runs of the cohort by name, every one validated before anything runs.
+def read_cohort(config: dict[str, Any], folder: Path | None = None) -> dict[str, Case]:
+    """All runs of the cohort by name, every one validated before anything runs; case files of a folder, or of the one
+    that the configuration names.
 
     Raises
     ------
@@ -362,7 +364,7 @@ def read_cohort(config: dict[str, Any], folder: Path = Path("config/cases")) -> 
         for scenario in cohort.scenarios or ("",):
             try:
                 cases[f"{name}@{scenario}" if scenario else name] = _read_run(
-                    cohort, name, rows.get(name), scenario, folder, read
+                    cohort, name, rows.get(name), scenario, folder or Path(cohort.case_folder), read
                 )
             except StageError as error:
                 mistakes += str(error).splitlines()

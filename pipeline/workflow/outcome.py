@@ -33,7 +33,13 @@ def outcome(logs: Iterable[tuple[str, Path]], since_s: float) -> Outcome:
     """
     for stage, log in logs:
         if log.is_file() and log.stat().st_mtime >= since_s:
-            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-            said = next((line.partition(ERROR)[2] for line in lines if ERROR in line), None)
-            return Outcome(stage, said or f"ended without a message; the terminal's last lines and {log} tell more")
+            return Outcome(
+                stage, reason(log) or f"ended without a message; the terminal's last lines and {log} tell more"
+            )
     return Outcome("", "not begun or stopped with the workflow; run the workflow again")
+
+
+def reason(log: Path) -> str | None:
+    """First line of the message with which a stage refused or failed, by its log; none where it has not."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line.partition(ERROR)[2] for line in lines if ERROR in line), None)

@@ -20,6 +20,8 @@ from solver.runtime.errors import StageError, remedy_of
 
 STATE = Path(".snakemake")
 """Where Snakemake keeps its own files, in the folder in which it runs."""
+LOCK = "hemolattice.lock"
+"""File there that the operating system locks while one is at work."""
 RESULTS = Path("results")
 """Where it lets everything be made."""
 
@@ -52,6 +54,18 @@ def recover(state: Path = STATE, results: Path = RESULTS) -> IO[str] | None:
         raise StageError(f"{Path(error.filename or state).absolute().parent}: {error.strerror}; {remedy}") from None
 
 
+def at_work(state: Path = STATE) -> bool:
+    """Whether a Snakemake is at work in the folder; not known, and so not, where the file system has no locks."""
+    try:
+        with (state / LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def require_folders(paths: Iterable[Path]) -> None:
     """Refuse anything else where the workflow keeps folders, before Snakemake fails over it.
 
@@ -70,7 +84,7 @@ def require_folders(paths: Iterable[Path]) -> None:
 
 def _recovered(state: Path) -> IO[str] | None:
     state.mkdir(parents=True, exist_ok=True)
-    lock = (state / "hemolattice.lock").open("w")
+    lock = (state / LOCK).open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:  # others are at work

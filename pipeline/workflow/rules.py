@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.case.case_file import Case, Cohort, read_cohort, read_config
-from pipeline.case.stages import ENTERED, OF_NETWORK, STAGES
+from pipeline.case.stages import ENTERED
+from pipeline.workflow.chain import LEVELS, stages_of
 from pipeline.workflow.programs import Files, Wildcards, code
 from pipeline.workflow.recovery import RESULTS, require_folders
 from pipeline.workflow.sharing import owners
 from solver.runtime.errors import StageError
-
-LEVELS = ("", "coarser-1/", "coarser-2/")
-"""Folders of the lattices of a case: its own, and the coarser ones of the section convergence."""
 
 RUN = "{study}.{run}"
 """Name of a run of a study, as a case."""
@@ -344,16 +342,7 @@ class Cases:
 
     def stages(self, run: str) -> list[str]:
         """Stages of a run that leave a record in its folder, in their order, but for the crate of these."""
-        case = self._all[run]
-        entry = case.input.entry
-        if entry == "network":
-            return [*OF_NETWORK]
-        chosen = {*ENTERED[entry], "solve", "trace", "postprocess", "paraview", "report"}
-        chosen |= {"phantom"} if entry == "phantom" and self._owners["load", run] == run else set()  # else the owner's
-        chosen |= set() if entry == "geometry" else {"plausibility"}
-        chosen |= {"couple"} if case.coupling else set()
-        chosen |= {"convergence"} if case.convergence.spacings > 1 else set()
-        return [stage for stage in STAGES if stage in chosen]
+        return stages_of(self._all[run], self._owners.get(("load", run)) == run)
 
     def records(self, rules: Any) -> InputFunction:
         """What the stages of a run say of how they made their files, in their order."""

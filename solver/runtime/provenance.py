@@ -39,6 +39,7 @@ PACKAGES = (
     "pyyaml",
     "jinja2",
     "matplotlib",
+    "packaging",
     "pillow",
     "plotly",
     "snakemake",
@@ -97,7 +98,7 @@ def provenance_record(job: Job, names: dict[str, str], started: datetime, second
         "host": {
             "machine": platform.machine(),
             "system": platform.platform(),
-            "processor": _processor(),
+            "processor": processor(),
             "cores": os.cpu_count(),
         },
         "started": started.isoformat(timespec="seconds"),
@@ -131,7 +132,7 @@ def require_as_written(path: Path) -> None:
         )
 
 
-def _processor() -> str:
+def processor() -> str:
     """Model of the processor; nothing where the system does not tell."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text(errors="replace").splitlines() if cpuinfo.is_file() else []
