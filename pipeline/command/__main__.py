@@ -90,7 +90,8 @@ def parser() -> argparse.ArgumentParser:
     added.add_argument("cases", nargs="*", metavar="CASE", help=CASES)
     added.epilog = (
         "Cases stand before the options. All options are Snakemake's and handed on to it: --cores 4 (all, where none\n"
-        "is given), --keep-going, --dry-run, --config threads=1, ..., and the files to make in place of all of them."
+        "is given), --keep-going, --dry-run, --config threads=1, and behind -- the files to make in place of all.\n"
+        "--verbose prints what Snakemake and the stages do; else results/CASE/logs/ and .snakemake/log/ tell it."
     )
     add("demo", _demo, "run the demo, a synthetic CT angiography of an aneurysm", "Options are those of run.")
     added = add("status", _status, "say which stages are done, are running or have failed, and where the report is")

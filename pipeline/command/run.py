@@ -1,12 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run: the workflow of cases, or a page of one."""
 
+import json
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.command.cases import FOLDER, configuration, name_of
-from pipeline.command.launch import launch, snakemake
-from pipeline.workflow.recovery import RESULTS
+from pipeline.command.events import Events, why
+from pipeline.command.launch import launch, launch_quietly, snakemake
+from pipeline.workflow.recovery import RESULTS, STATE
 from solver.runtime.errors import StageError
+
+VERBOSE = "--verbose"
+"""Of the command: what Snakemake and its stages print."""
+SHOWING = (
+    *("-n", "--dry-run", "--dryrun", "--dag", "--rulegraph", "--filegraph", "--d3dag", "--summary", "-S", "-D"),
+    *("--detailed-summary", "--lint", "-l", "--list", "--list-rules", "--list-target-rules", "--lt", "--list-changes"),
+    *("--lc", "--list-input-changes", "--li", "--list-params-changes", "--lp", "--list-untracked", "--lu", "--archive"),
+    *("--unlock", "--report", "--touch", "-t", "--logger", "-q", "--quiet", "--version", "-v", "--debug-dag", "-p"),
+    *("--printshellcmds", "--containerize", "--export-cwl", "--delete-all-output", "--delete-temp-output"),
+    *("--print-compilation", "--cleanup-metadata", "--cm", "--cleanup-shadow", "--generate-unit-tests", "-d"),
+    "--directory",
+)
+"""Options by which Snakemake shows something in place of running it, shows it in another way, or runs elsewhere."""
+MISTAKE = ": error: "
+"""Stands before what Snakemake says of wrong options, behind the list of all."""
+LAST_LINES = 20
+"""Of what was printed by a run that failed before any of its stages began."""
 
 
 def run(cases: list[str], options: list[str]) -> int:
@@ -20,7 +42,19 @@ def run(cases: list[str], options: list[str]) -> int:
     behind = [word for word in options if not word.startswith("-") and (FOLDER / f"{word}.yaml").exists()]
     if not cases and behind:
         raise StageError(f"{behind[0]}: a case stands before the options: hemolattice run {behind[0]} {options[0]} ...")
-    return launch(snakemake(options, configuration(cases)))
+    given = [option for option in options if option != VERBOSE]
+    command = snakemake(given, configuration(cases))
+    if VERBOSE in options or any(option.partition("=")[0] in SHOWING for option in given):
+        return launch(command)
+    status, done = _watched(command)
+    if status == 0:
+        named = [path for word in cases for path in RESULTS.glob(f"{name_of(word)}@*")]
+        runs = dict.fromkeys([*done, *map(name_of, cases), *(path.name for path in named)])
+        for case in runs:
+            print("\n".join(closing(RESULTS / case)), end="")
+        if (page := RESULTS / "cohort.html").exists():
+            print(f"All cases: {page}")
+    return status
 
 
 def pick(case: str) -> int:
@@ -32,12 +66,67 @@ def pick(case: str) -> int:
         If there is no such case.
     """
     page = RESULTS / name_of(case) / "pick.html"
-    if status := launch(snakemake([], configuration([case]), [str(page)])):
-        return status
-    print(f"Open {page.absolute().as_uri()} in a browser; then put the case file that it gives you in place of yours.")
-    return 0
+    status, _ = _watched(snakemake([], configuration([case]), [str(page)]))
+    if status == 0:
+        print(
+            f"Open {page.absolute().as_uri()} in a browser; then put the case file that it gives you in place of yours."
+        )
+    return status
 
 
 def report_of(case: str) -> Path:
     """Where the report of a case lies."""
     return RESULTS / name_of(case) / "report.html"
+
+
+def _watched(command: list[str]) -> tuple[int, list[str]]:
+    """Exit status of a run, which says in a line each what it does, and the cases that it worked on; where it fails,
+    its reason and what to do next are its last lines.
+    """
+    terminal = STATE / "log" / f"{time.strftime('%Y-%m-%dT%H%M%S')}.terminal.log"
+    events = Events(sys.stdout, sys.stdout.isatty())
+    status = launch_quietly(command, events, terminal)
+    if status == 0:
+        return status, events.cases
+    if events.failed:
+        last = why(events.failed, terminal)
+    else:
+        printed = terminal.read_text(encoding="utf-8", errors="replace").splitlines()
+        said = [line for line in [*printed, *events.errors] if line.strip()]
+        mistake = [line.partition(MISTAKE)[2] for line in said if MISTAKE in line] if status == 2 else []
+        last = mistake or said[-LAST_LINES:] or ["stopped; the same command goes on"]
+    print("\n".join(last), file=sys.stderr)
+    return status, []
+
+
+def closing(folder: Path) -> Iterator[str]:
+    """Lines about a case whose run has ended well, each with its end.
+
+    Parameters
+    ----------
+    folder : of its results.
+    """
+    if not (folder / "report.html").exists():
+        return
+    yield f"{folder.name}: report {folder / 'report.html'}"
+    fields = [name for name in ("flow.vtkhdf", "wall.vtp", "tree.vtkhdf") if (folder / name).exists()]
+    yield f"  fields {', '.join(str(folder / name) for name in fields)}"
+    numbers = next((folder / name for name in ("indices.json", "tree.json") if (folder / name).exists()), None)
+    if numbers:
+        yield f"  checks {said_of_checks(json.loads(numbers.read_text(encoding='utf-8'))['checks'])}"
+    yield ""
+
+
+def said_of_checks(checks: list[dict[str, object]]) -> str:
+    """How many checks passed, and which did not.
+
+    Parameters
+    ----------
+    checks : as they stand in ``indices.json``.
+    """
+    failed = [check for check in checks if not check["passed"]]
+    said = f"{len(checks) - len(failed)} of {len(checks)} passed"
+    unusable = [str(check["name"]) for check in failed if check.get("state") == "unusable"]
+    others = [str(check["name"]) for check in failed if check.get("state") != "unusable"]
+    parts = [said, *([f"not usable: {', '.join(unusable)}"] if unusable else [])]
+    return "; ".join([*parts, *([f"with reservations: {', '.join(others)}"] if others else [])])

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -101,6 +102,11 @@ def test_an_installed_command_runs_a_case_in_an_empty_folder_and_shows_no_other_
     assert "expected 2.8286 mm/s" in checked.stdout
     ran = call(command, "run", "tiny", folder=tmp_path)
     assert ran.returncode == 0, ran.stderr
+    assert len(ran.stdout.splitlines()) <= 25
+    assert re.search(
+        r"^tiny: report results/tiny/report\.html\n  fields .*\n  checks \d+ of \d+ passed", ran.stdout, re.M
+    )
+    assert ran.stderr == ""
     assert {path.name for path in tmp_path.iterdir()} == {"results", ".snakemake"}
     record = json.loads((tmp_path / "results/tiny/solve.provenance.json").read_text())
     assert record["versions"]["hemolattice_source"] == versions()["hemolattice_source"]
