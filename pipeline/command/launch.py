@@ -36,7 +36,7 @@ def snakemake(options: Iterable[str], config: Mapping[str, Any], targets: Iterab
     """
     own, given, files = _sorted_out(list(options))
     cores = [] if any(_is_one_of(option, NUMBER_OF_JOBS) for option in own) else ["--cores", "all"]
-    entries = [*given, *(f"{key}={_as_word(value)}" for key, value in config.items())]
+    entries = [*given, *(f"{key}={json.dumps(value)}" for key, value in config.items())]  # else 007 would be a number
     chosen = ["--config", *entries] if entries else []
     wanted = [*files, *targets]
     whole = [*cores, *own, *chosen, *(["--", *wanted] if wanted else [])]
@@ -64,10 +64,6 @@ def _is_one_of(option: str, names: Iterable[str]) -> bool:
     return any(
         option == name or option.startswith(f"{name}=") or (len(name) == 2 and option[:2] == name) for name in names
     )
-
-
-def _as_word(value: Any) -> str:
-    return ",".join(value) if isinstance(value, list) else str(value)
 
 
 def launch(command: list[str], during: Callable[[], None] = lambda: None, **more: Any) -> int:

@@ -7,7 +7,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.command.cases import FOLDER, configuration, name_of
+from pipeline.case.case_file import read_cohort
+from pipeline.case.settings.base import shipped
+from pipeline.case.settings.yaml_file import read_yaml
+from pipeline.case.stages import ENTERED
+from pipeline.command.cases import CONFIG, FOLDER, configuration, name_of
 from pipeline.command.events import Events, why
 from pipeline.command.launch import launch, launch_quietly, snakemake
 from pipeline.workflow.recovery import RESULTS, STATE
@@ -63,10 +67,13 @@ def pick(case: str) -> int:
     Raises
     ------
     StageError
-        If there is no such case.
+        If there is no such case, or it has no images.
     """
-    page = RESULTS / name_of(case) / "pick.html"
-    status, _ = _watched(snakemake([], configuration([case]), [str(page)]))
+    page, chosen = RESULTS / name_of(case) / "pick.html", configuration([case])
+    entry = read_cohort(read_yaml(shipped(CONFIG)) | chosen | {"scenarios": {}})[name_of(case)].input.entry
+    if "load" not in ENTERED[entry]:
+        raise StageError(f"{case}: enters with a {entry}, and the page is for images; hemolattice run {case}")
+    status, _ = _watched(snakemake([], chosen, [str(page)]))
     if status == 0:
         print(
             f"Open {page.absolute().as_uri()} in a browser; then put the case file that it gives you in place of yours."

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from snakemake.cli import get_argument_parser
+from snakemake.cli import get_argument_parser, parse_config
 from snakemake.utils import available_cpu_count
 
 from pipeline.case.case_file import Case, read_cohort
@@ -139,25 +139,29 @@ def test_cases_are_named_or_are_files_of_one_folder(folder):
     assert configuration([]) == {}
 
 
+CHOSEN = {"cases": ["a", "007", "1e5", "true"], "case_folder": "my cases, old"}
+"""Names that would be read as numbers, and a folder with signs."""
+
+
 def taken(options: list[str], targets: tuple[str, ...] = ()) -> SimpleNamespace:
     """What Snakemake's own parser takes of the command line."""
-    command = snakemake(options, {"cases": ["a", "b"]}, targets)
+    command = snakemake(options, CHOSEN, targets)
     return get_argument_parser().parse_args(command[command.index("snakemake") + 1 :])
 
 
 @pytest.mark.parametrize(
     ("options", "cores", "jobs", "config", "targets"),
     [
-        ([], ALL, None, [], []),
-        (["--cores", "3", "-k"], 3, None, [], []),
-        (["-c3", "--config", "threads=1", "x=2", "-k"], 3, None, ["threads=1", "x=2"], []),
-        (["-j", "2", "-k"], None, 2, [], []),
-        (["-k", "--config=threads=1", "-C", "x=2"], ALL, None, ["threads=1", "x=2"], []),
+        ([], ALL, None, {}, []),
+        (["--cores", "3", "-k"], 3, None, {}, []),
+        (["-c3", "--config", "threads=1", "xy=2", "-k"], 3, None, {"threads": 1, "xy": 2}, []),
+        (["-j", "2", "-k"], None, 2, {}, []),
+        (["-k", "--config=threads=1", "-C", "xy=2"], ALL, None, {"threads": 1, "xy": 2}, []),
         (
             ["-k", "--config", "threads=1", "--", "results/a/pick.html"],
             ALL,
             None,
-            ["threads=1"],
+            {"threads": 1},
             ["results/a/pick.html"],
         ),
     ],
@@ -165,7 +169,7 @@ def taken(options: list[str], targets: tuple[str, ...] = ()) -> SimpleNamespace:
 def test_options_reach_snakemake_with_all_entries_of_the_configuration(options, cores, jobs, config, targets):
     found = taken(options)
     assert (found.cores, found.jobs) == (cores, jobs)
-    assert found.config == [*config, "cases=a,b"]
+    assert parse_config(found.config) == config | CHOSEN
     assert [*found.targets] == targets
     assert found.keep_going == ("-k" in options)
     assert found.snakefile == str(ROOT / "Snakefile")
@@ -197,6 +201,18 @@ def test_a_case_file_from_anywhere_runs_in_the_folder_of_the_user(folder, capsys
     (folder / "config/cases").mkdir(parents=True)
     (folder / "config/cases/a.yaml").touch()
     assert refusal(capsys, "run", "--keep-going", "a").startswith("a: a case stands before the options")
+
+
+def test_the_page_to_pick_on_is_of_a_case_with_images(folder, capsys, monkeypatch):
+    calls: list[list[str]] = []
+    monkeypatch.setattr(run, "launch_quietly", lambda command, *_: calls.append(command) or 0)
+    put("config/cases/a.yaml", text="input: {network: adan56}\n")
+    assert refusal(capsys, "pick", "a") == ("a: enters with a network, and the page is for images; hemolattice run a")
+    assert refusal(capsys, "pick", "tinny") == "cases: 'tinny': no file config/cases/tinny.yaml; did you mean tiny?"
+    assert not calls
+    assert main(["pick", "tiny"]) == 0
+    assert calls[0][-3:] == ['cases=["tiny"]', "--", "results/tiny/pick.html"]
+    assert (folder / "results/tiny/pick.html").as_uri() in capsys.readouterr().out
 
 
 def put(*paths: str, text: str = "") -> None:
