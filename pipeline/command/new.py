@@ -88,7 +88,7 @@ def case_file(arguments: argparse.Namespace) -> str:
     stated |= {"surface_unit": arguments.unit} if arguments.unit else {}
     values: dict[str, Any] = {"input": stated, "solve": {"inlets": {"*": {"flow_ml_s": arguments.flow}}}}
     values |= {"vessel": arguments.vessel} if arguments.vessel else {}
-    parse(Case, values, "hemolattice new")
+    parse(Case, values, "new")
     return "\n".join(_lines(values, entry)) + "\n"
 
 

@@ -104,7 +104,7 @@ def test_a_new_case_file_is_valid_with_and_without_what_its_comments_show(entry,
     [
         (["a case", "--volume", "x"], "NAME = 'a case': input should be a name of at most 64"),
         (["cohort.a", "--volume", "x"], "NAME = 'cohort.a': results/cohort.a is made of all cases"),
-        (["a", "--volume", "none.nrrd"], "input.volume = 'none.nrrd': no such file or folder; correct the path"),
+        (["a", "--volume", "none.nrrd"], "new: input.volume = 'none.nrrd': no such file or folder; correct the path"),
         (["a", "--surface", "x"], "--unit: missing; a surface's file does not tell its unit: give mm"),
         (["a", "--mask", "x", "--unit", "mm"], "--unit mm: belongs to --surface; leave it out"),
         (["a", "--dicom", "x"], "no CT, MR or XA image among 1 files"),
