@@ -242,7 +242,7 @@ def make_boundary_schedule(
     if outlets:
         waves_leave = period_s is None and bool(inlets)
         boundary_schedule = replace(boundary_schedule, outlet_feedback=_outlet_feedback(without_feedback, waves_leave))
-    return boundary_schedule, _warnings(boundary_schedule, settings)
+    return boundary_schedule, warnings_of(boundary_schedule, settings.cycles)
 
 
 def _require_one_row(profiles: Mapping[str, Profile], coupled: Mapping[str, float]) -> None:
@@ -366,7 +366,8 @@ def deviation_pa(boundary_schedule: BoundarySchedule) -> float:
     return max((abs(each * PASCAL_PER_MMHG - boundary_schedule.reference_pa) for each in expected), default=0.0)
 
 
-def _warnings(boundary_schedule: BoundarySchedule, settings: SolveSettings) -> list[str]:
+def warnings_of(boundary_schedule: BoundarySchedule, cycles: int) -> list[str]:
+    """What to repair at outlets, in a run of at most so many cycles."""
     warnings = []
     behind = {name: outlet.windkessel for name, outlet in boundary_schedule.outlets.items() if outlet.windkessel}
     for name, each in behind.items():
@@ -378,11 +379,11 @@ def _warnings(boundary_schedule: BoundarySchedule, settings: SolveSettings) -> l
                 f"{LEAST_PROXIMAL:g} to {MOST_PROXIMAL:g} times is good: change proximal_mmhg_s_ml, or"
                 " solve.lattice_speed, to which the impedance is inversely proportional"
             )
-        lasts_s = settings.cycles * (boundary_schedule.period_s or np.inf)
+        lasts_s = cycles * (boundary_schedule.period_s or np.inf)
         if each.time_constant_s * CYCLES_PER_CONSTANT > lasts_s:
             warnings.append(
                 f"solve.outlets.{name}: the time constant {each.time_constant_s:.3g} s of its Windkessel is long for "
-                f"{settings.cycles} cycles of {boundary_schedule.period_s:.3g} s; raise solve.cycles to "
+                f"{cycles} cycles of {boundary_schedule.period_s:.3g} s; raise solve.cycles to "
                 f"{np.ceil(CYCLES_PER_CONSTANT * each.time_constant_s / (boundary_schedule.period_s or 1)):.0f}"
             )
     return warnings

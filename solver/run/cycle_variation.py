@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from solver.run.boundary_schedule import warnings_of
 from solver.run.checkpoint import Arrays
 from solver.run.convergence import Reals, signals, slope
 from solver.run.fluctuation import Fluctuation
@@ -45,7 +46,7 @@ def only_varies(monitor: Monitor, settings: SolveSettings, step: int, raised_s: 
     first_s = (cycle - COMPARED - 1) * (monitor.plan.period_s or 0.0)
     if within != monitor.plan.schedule.cycle or first_s < raised_s:
         return False
-    more = averaging(monitor.plan, settings, cycle).schedule.cycles - cycle
+    more = cycles_of_mean(monitor.plan.schedule, settings, cycle)
     found = [each for back in reversed(range(COMPARED)) if (each := monitor.periodicity(back))]
     tolerance = settings.periodic_tolerance
     if more < LEAST_CYCLES or len(found) < COMPARED or found[-1]["velocity"] <= tolerance:
@@ -63,9 +64,17 @@ def _stays_above(tolerance: float, cycles: int, first: float, last: float) -> bo
     return last * (last / first) ** (cycles / (COMPARED - 1)) > tolerance
 
 
-def averaging(plan: Plan, settings: SolveSettings, after: int) -> Plan:
-    """A plan whose run ends with an average over cycles: over as many as a flow is given to become periodic, or as the
+def cycles_of_mean(schedule: Schedule, settings: SolveSettings, after: int) -> int:
+    """Over how many cycles after one phases are averaged: as many as a flow is given to become periodic, or as the
     steps that are left allow.
+    """
+    if settings.max_steps and schedule.cycle:
+        return min(settings.cycles, settings.max_steps // schedule.cycle - after)
+    return settings.cycles
+
+
+def averaging(plan: Plan, settings: SolveSettings, after: int) -> Plan:
+    """A plan whose run ends with an average over cycles, and what is to be said of its outlets with so many.
 
     Parameters
     ----------
@@ -73,10 +82,10 @@ def averaging(plan: Plan, settings: SolveSettings, after: int) -> Plan:
     settings : of the stage.
     after : the cycle after which they begin.
     """
-    cycle, more = plan.schedule.cycle, settings.cycles
-    if settings.max_steps and cycle:
-        more = min(more, settings.max_steps // cycle - after)
-    return replace(plan, schedule=plan.schedule.averaging(after, more))
+    more = cycles_of_mean(plan.schedule, settings, after)
+    before, now = (warnings_of(plan.boundary_schedule, cycles) for cycles in (settings.cycles, after + more))
+    warnings = [*(each for each in plan.warnings if each not in before), *now]
+    return replace(plan, schedule=plan.schedule.averaging(after, more), warnings=warnings)
 
 
 def varies(monitor: Monitor) -> str:

@@ -51,18 +51,19 @@ class Fluctuation:
 
     def record(self) -> str:
         """The fluctuation in one sentence."""
+        drifts, error = ", and they still drift" if self.drifts else "", max(self.standard_error.values())
         if self.cycles:
             return (
                 f"unsteady: no cycle is like the one before; phases are means over {self.cycles} cycles, from which the"
-                f" velocity of a cycle differs by {self.velocity_rms:.2%} (root mean square), standard errors of means"
-                f" over a cycle are up to {max(self.standard_error.values()):.2%}"
-                f"{', and they still drift' if self.drifts else ''}"
+                f" velocity of a cycle differs by {self.velocity_rms:.2%} (root mean square), so that the field of a"
+                f" phase is known to {self.velocity_rms / self.cycles**0.5:.2%}; standard errors of the means over a"
+                f" cycle are up to {error:.2%}{drifts}"
             )
         period = f", with a period of {self.period_s:.3g} s" if self.period_s else ""
         return (
             f"unsteady: mean over {self.span_s:.3g} s ({self.throughs:.0f} flow-through times); the velocity fluctuates"
             f" by {self.velocity_rms:.2%} (root mean square){period}, standard errors of the means are up to"
-            f" {max(self.standard_error.values()):.2%}{', and they still drift' if self.drifts else ''}"
+            f" {error:.2%}{drifts}"
         )
 
     def warnings(self, bound: float, limit: str) -> list[str]:

@@ -51,11 +51,13 @@ class Simulation:
     attempt : how it is tried, and why not otherwise.
     start : what it began with.
     ends_unsteady : whether it ends as soon as its flow is seen to fluctuate, as one that is but a start does.
+    planned : the plan that it began with.
     monitor : rows of the run.
     watch : what a steady run's rows say of whether it settles.
     step, seconds, bytes : how far it has come, what that took, and memory.
-    state : ``steady``, ``periodic``, ``unsteady`` (a fluctuating flow whose mean was taken), or ``unsettled``.
-    fluctuation : of a flow that is not steady under steady boundary conditions.
+    state : ``steady``, ``periodic``, ``unsteady`` (a flow that fluctuates, or varies from cycle to cycle, whose mean
+        was taken), or ``unsettled``.
+    fluctuation : of an unsteady flow.
     """
 
     nodes: Nodes
@@ -78,6 +80,7 @@ class Simulation:
         self.step = 0
         self.seconds = 0.0
         self.bytes = 0
+        self.planned = self.plan
         schedule, dt_s = self.plan.schedule, self.plan.units.dt_s
         self.state = "unsettled"
         self.fluctuation: Fluctuation | None = None

@@ -173,9 +173,9 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "models": _models(simulation),
         "forecast": {
             "steps": simulation.forecast.steps,
-            "likely_steps": likely_steps(plan, simulation.forecast.steps, simulation.start.unsteady),
+            "likely_steps": likely_steps(simulation.planned, simulation.forecast.steps, simulation.start.unsteady),
             "unsteady_steps": None if plan.period_s else ceil(simulation.watch.unsteady_steps),
-            "most_steps": plan.schedule.last,
+            "most_steps": simulation.planned.schedule.last,
             "seconds": simulation.forecast.seconds,
             "memory_mb": simulation.forecast.bytes / 1e6,
         },

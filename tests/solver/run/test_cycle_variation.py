@@ -126,6 +126,11 @@ def test_the_mean_over_cycles_of_a_flow_that_repeats_is_that_flow(averaged, tmp_
     assert summary["state"] == "unsteady"
     assert summary["unsteady"].startswith("unsteady: no cycle is like the one before; phases are means over 5 cycles")
     assert summary["fluctuation"]["cycles"] == 5
+    assert (
+        summary["forecast"]["most_steps"]
+        == summary["forecast"]["likely_steps"][1]
+        == 5 * summary["steps"] / summary["cycles"]
+    )
     assert summary["fluctuation"]["mean_over_s"] == pytest.approx(5 * PERIOD_S)
     assert summary["fluctuation"]["velocity_rms"] < 0.01
     usual = run(pipe((1, 2, 3), 3.2, 9, spacing_mm=0.5), replace(pulsing(tmp_path), periodic_tolerance=0.1), tmp_path)
