@@ -27,13 +27,14 @@ from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.solver.run.test_checkpoint import KilledError, files, kept, killed_at, pulsatile, run, short_pipe, start
 from tests.solver.run.test_coarse import drawn
+from tests.solver.run.test_cycle_variation import pulsing
 from tests.solver.run.test_fallback import underrated
 from tests.solver.run.test_simulation import settings
 from tests.support import rank_blocks
 from tests.support.coupled_tree import around_vessel, vessel
 from tests.support.coupled_tree import wanted as tree_settings
 from tests.support.fake_slurm import make_cluster
-from tests.support.geometries import plates
+from tests.support.geometries import pipe, plates
 from tests.support.rank_checks import CASES
 from tests.support.variants import some
 
@@ -218,6 +219,21 @@ def test_ranks_that_hand_a_flow_over_leave_the_bits_of_one_process(name, mpirun,
     errors = process.communicate(timeout=800)[1]
     assert process.returncode == 0, errors
     assert files(tmp_path) == files(tmp_path / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_average_cycles_to_the_bits_of_one_process(ranks, mpirun, tmp_path):
+    nodes, wanted = pipe((1, 2, 3), 3.2, 9, spacing_mm=0.5), pulsing(tmp_path)
+    save(nodes, tmp_path / "nodes.h5")
+    whole = run(nodes, wanted, tmp_path / "whole")
+    assert whole["fluctuation"]["cycles"] == wanted.cycles
+    process = start(tmp_path, replace(wanted, ranks=ranks), minutes=60)
+    errors = process.communicate(timeout=400)[1]
+    assert process.returncode == 0, errors
+    assert files(tmp_path) == files(tmp_path / "whole")
+    found = json.loads((tmp_path / "solve.json").read_text())
+    assert found["fluctuation"] == json.loads(json.dumps(whole["fluctuation"]))
 
 
 def task(folder: Path, wanted: SolveSettings, versions: list[str]) -> Task:
