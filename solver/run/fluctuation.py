@@ -56,8 +56,8 @@ class Fluctuation:
             return (
                 f"unsteady: no cycle is like the one before; phases are means over {self.cycles} cycles, from which the"
                 f" velocity of a cycle differs by {self.velocity_rms:.2%} (root mean square), so that the field of a"
-                f" phase is known to {self.velocity_rms / self.cycles**0.5:.2%}; standard errors of the means over a"
-                f" cycle are up to {error:.2%}{drifts}"
+                f" phase is known to about {self.velocity_rms / self.cycles**0.5:.2%}; standard errors of means over"
+                f" a cycle are up to {error:.2%}{drifts}"
             )
         period = f", with a period of {self.period_s:.3g} s" if self.period_s else ""
         return (
