@@ -174,25 +174,16 @@ class FlowWriter:
             self._write(name, blocks, self._steps.count * self._count)
         self._steps.append(time_s, dict.fromkeys(self._fields, self._steps.count * self._count))
 
-    def mix(
-        self,
-        step: int,
-        velocity_m_s: NDArray[np.floating],
-        pressure_pa: NDArray[np.floating],
-        viscous_stress_pa: NDArray[np.floating],
-        *viscosity_pa_s: NDArray[np.floating],
-        part: float,
-    ) -> None:
+    def mix(self, step: int, *fields: NDArray[np.floating], part: float) -> None:
         """Put a mean in place of a time step that was added: of what it holds and a part of another state.
 
         Parameters
         ----------
         step : which, from 0.
-        velocity_m_s, pressure_pa, viscous_stress_pa, viscosity_pa_s : of the state, as :meth:`append` takes them.
+        fields : of the state, as :meth:`append` takes them.
         part : of it in the mean.
         """
-        arrays = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s)
-        for name, values in zip(self._fields, arrays, strict=True):
+        for name, values in zip(self._fields, fields, strict=True):
             data, first = self._data[name], step * self._count
             for block in self._share.blocks(values):
                 rows = slice(first, first + len(block))

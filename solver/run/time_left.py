@@ -90,9 +90,10 @@ def steps_left(
     tolerance : of the residual of a steady flow.
     """
     most, of_forecast, words = float(schedule.last - step), expected - step, "about"
-    if schedule.cycle:
+    if schedule.varies:
+        left = most
+    elif schedule.cycle:
         left = of_forecast if of_forecast > 0 else schedule.cycle - step % schedule.cycle
-        left = most if schedule.varies else left
     elif watch.begun is not None:
         left = watch.steps_left(rows)
         words = (

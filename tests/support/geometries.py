@@ -135,6 +135,21 @@ def periodic_box(size: tuple[int, int, int]) -> Nodes:
     return nodes_from(np.ones(size[::-1], bool), half_way_walls, (), (True, True, True))
 
 
+def rod(
+    sides: tuple[int, int], centre: tuple[float, float], across: float
+) -> tuple[NDArray[np.bool_], Callable[[NDArray, NDArray], NDArray]]:
+    """A layer of (x, y) nodes around a rod along z, [z, y, x], and the distance q of links that meet the rod."""
+    y, x = np.indices(sides[::-1])
+    fluid = np.hypot(x - centre[0], y - centre[1]) > across / 2
+
+    def to_wall(position: NDArray, velocity: NDArray) -> NDArray:
+        d, c = position[:, :2] - np.array(centre), velocity[:, :2]
+        a, b, e = (c**2).sum(axis=1), (d * c).sum(axis=1), (d**2).sum(axis=1) - across**2 / 4
+        return (-b - np.sqrt(np.maximum(b * b - a * e, 0))) / a
+
+    return fluid[None], to_wall
+
+
 def periodic_pipe(direction: tuple[int, int, int], radius: float) -> Nodes:
     """Endless pipe through the diagonal of a periodic box whose sides are as the components of `direction`.
 

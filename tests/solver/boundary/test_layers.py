@@ -15,6 +15,7 @@ from solver.run.settings import InletSettings
 from solver.run.solve import solve
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings
 from tests.support.geometries import pipe
+from tests.support.waveforms import write_waveform
 
 LOG = logging.getLogger("test")
 
@@ -93,11 +94,8 @@ def test_pressure_drop_of_a_flow_that_turns_back_does_not_hold_the_friction_of_i
     nodes = pipe((0.0, 0.0, 1.0), radius, 36, spacing_mm)
     time = np.linspace(0, period_s, 41)
     flow = 0.02 + 0.03 * np.sin(2 * np.pi * time / period_s)
-    rows = "\n".join(f"{t},{q}" for t, q in zip(time, flow, strict=True))
-    (tmp_path / "wave.csv").write_text(f"time_s,flow_ml_s\n{rows}\n")
-    wanted = settings(
-        inlets={"in": InletSettings(None, str(tmp_path / "wave.csv"), "developed")}, cycles=3, snapshots=2
-    )
+    wave = write_waveform(tmp_path / "wave.csv", time, flow)
+    wanted = settings(inlets={"in": InletSettings(None, wave, "developed")}, cycles=3, snapshots=2)
     summary = solve(nodes, wanted, tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", LOG)
     assert any("turns back" in note for note in summary["notes"])
     inlet, outlet = (summary["openings"][name] for name in ("in", "out"))

@@ -34,6 +34,7 @@ from tests.solver.run.test_simulation import settings
 from tests.support.geometries import pipe
 from tests.support.small_disk import made_read_only, mounted
 from tests.support.variants import some
+from tests.support.waveforms import write_waveform
 
 LOG = logging.getLogger("test_checkpoint")
 
@@ -68,10 +69,7 @@ def wave(folder: Path) -> str:
     folder.mkdir(exist_ok=True)
     times = np.linspace(0, 0.5, 21)
     flow = 0.02 + 0.05 * np.sin(4 * np.pi * times)
-    (folder / "wave.csv").write_text(
-        "time_s,flow_ml_s\n" + "".join(f"{t},{q}\n" for t, q in zip(times, flow, strict=True))
-    )
-    return str(folder / "wave.csv")
+    return write_waveform(folder / "wave.csv", times, flow)
 
 
 def pulsatile(folder: Path) -> SolveSettings:

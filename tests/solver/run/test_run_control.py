@@ -17,17 +17,17 @@ from solver.run.summary import measured_drop_error, measured_notes, that_hold
 from solver.run.units import EXPECTED_DRHO, MAX_DRHO
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, pipe_case, settings
 from tests.support.geometries import bifurcation, pipe, stenosis
+from tests.support.waveforms import write_waveform
 
 LOG = logging.getLogger("test_run_control")
 
 
 def pulsatile(folder, **changes):
     """A short pipe under a wave of 0.5 s, run; summary, flow and the monitor's columns."""
-    wave = folder / "wave.csv"
     times = np.linspace(0, 0.5, 41)
     flow = 0.06 + 0.03 * np.sin(4 * np.pi * times)
-    wave.write_text("time_s,flow_ml_s\n" + "".join(f"{t},{q}\n" for t, q in zip(times, flow, strict=True)))
-    wanted = settings(inlets={"*": InletSettings(None, str(wave), "parabolic")}, cycles=6, **changes)
+    wave = write_waveform(folder / "wave.csv", times, flow)
+    wanted = settings(inlets={"*": InletSettings(None, wave, "parabolic")}, cycles=6, **changes)
     summary = solve(pipe((0, 0, 1), 4.2, 10, spacing_mm=0.3), wanted, folder / "f.vtkhdf", folder / "m.csv", LOG)
     header, *rows = (folder / "m.csv").read_text().splitlines()
     columns = dict(zip(header.split(","), np.array([row.split(",") for row in rows], float).T, strict=True))

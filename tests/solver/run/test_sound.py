@@ -17,6 +17,7 @@ from solver.run.units import MAX_LOSS, MOST_STEPS
 from solver.runtime.sources import ROOT
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings
 from tests.support.geometries import bifurcation, pipe
+from tests.support.waveforms import write_waveform
 
 LOG = logging.getLogger("test_sound")
 PERIOD_S = 0.25
@@ -24,10 +25,9 @@ PERIOD_S = 0.25
 
 def wave(folder, mean_ml_s, oscillatory=0.5):
     """An inlet whose flow is a mean and a sine."""
-    file, times = folder / "wave.csv", np.linspace(0, PERIOD_S, 41)
+    times = np.linspace(0, PERIOD_S, 41)
     flow = mean_ml_s * (1 + oscillatory * np.sin(2 * np.pi * times / PERIOD_S))
-    file.write_text("time_s,flow_ml_s\n" + "".join(f"{t},{q}\n" for t, q in zip(times, flow, strict=True)))
-    return {"in": InletSettings(None, str(file), "developed")}
+    return {"in": InletSettings(None, write_waveform(folder / "wave.csv", times, flow), "developed")}
 
 
 def behind(compliance_ml_mmhg, resistance_mmhg_s_ml=70.0, part=0.1):

@@ -17,7 +17,7 @@ from solver.run.settings import SolveSettings
 from solver.runtime.errors import StageError
 from tests.solver.run.test_checkpoint import KilledError, files, kept, killed_at, run
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings
-from tests.support.geometries import nodes_from
+from tests.support.geometries import nodes_from, rod
 
 ACROSS, SIDES, SPACING_MM = 5.0, (32, 22), 0.2
 REYNOLDS = 100.0
@@ -25,16 +25,8 @@ REYNOLDS = 100.0
 
 def rods() -> Nodes:
     """A row of rods, one layer of nodes thick, in a box that repeats in all directions; off its middle line."""
-    y, x = np.indices(SIDES[::-1])
-    centre = np.array((8.3, 10.6))
-    fluid = np.hypot(x - centre[0], y - centre[1]) > ACROSS / 2
-
-    def crossing(position, velocity):
-        d, c = position[:, :2] - centre, velocity[:, :2]
-        a, b, e = (c**2).sum(axis=1), (d * c).sum(axis=1), (d**2).sum(axis=1) - ACROSS**2 / 4
-        return (-b - np.sqrt(np.maximum(b * b - a * e, 0))) / a, np.zeros(len(position), int)
-
-    return nodes_from(fluid[None], crossing, (), (True, True, True), SPACING_MM)
+    fluid, to_wall = rod(SIDES, (8.3, 10.6), ACROSS)
+    return nodes_from(fluid, lambda p, c: (to_wall(p, c), np.zeros(len(p), int)), (), (True, True, True), SPACING_MM)
 
 
 def shedding(**changes) -> SolveSettings:
