@@ -12,6 +12,8 @@ the mpirun in PATH must be of that one. Starts mpirun itself, once for each plac
   device, which also goes on from a state of the ranks. Ends with status 1 where they have not.
 - speed: a tree of vessels, on 1, 2, ... ranks with the same device each; updates a second, the exchange's bandwidth
   and latency, and what the host does in a step. A speed of ranks that share a device says nothing about several.
+
+Each with messages from device to device, where devices reach each other's memory, and with messages through the host.
 """
 
 import argparse
@@ -41,6 +43,8 @@ from vessel_tree import vessel_tree  # noqa: E402
 from solver.backends.communicator import Communicator, world  # noqa: E402
 from solver.backends.cuda.cuda_driver import CudaDriver  # noqa: E402
 from solver.backends.cuda.device import cuda  # noqa: E402
+from solver.backends.cuda.peer_driver import PeerDriver  # noqa: E402
+from solver.backends.cuda.peer_memory import why_not_connected  # noqa: E402
 from solver.backends.cuda.rank_devices import rank_device  # noqa: E402
 from solver.backends.distributed import DistributedDriver  # noqa: E402
 from solver.backends.driver import Driver  # noqa: E402
@@ -55,6 +59,8 @@ from tests.support.rank_agreement import Counting, check, random_parts  # noqa: 
 
 TAU, INFLOW = 0.55, 20.0
 CHECK_STEPS = 40
+WAYS: dict[str, Callable[..., DistributedDriver]] = {"peers": PeerDriver, "host": DistributedDriver}
+"""Who drives a part, by the way that messages go."""
 PLACEMENTS = {"each": None, "shared": "0"}
 """Devices that ranks see: all, of which each takes its own, or the first."""
 OTHERS = (
@@ -101,14 +107,15 @@ def checks(ranks: Communicator, options: argparse.Namespace) -> Iterator[Row]:
             if at_random and number % 8:
                 continue
             some = first_of(ranks, count)
-            found = None
-            if some:
-                part = random_parts(lattice, some) if at_random else parts[count]
-                found = check(lattice, rows, part, Counting(some), CudaDriver)
-            ranks.largest(np.zeros(1, np.int64))
-            if ranks.rank == 0 and found:
-                named = {"models": models.reported(), "precision": precision, "ranks": count, "random": at_random}
-                yield {**named, "nodes": nodes.count, "steps": steps, **found}
+            for way in options.ways:
+                found = None
+                if some:
+                    part = random_parts(lattice, some) if at_random else parts[count]
+                    found = check(lattice, rows, part, Counting(some), CudaDriver, WAYS[way])
+                ranks.largest(np.zeros(1, np.int64))
+                if ranks.rank == 0 and found:
+                    named = {"models": models.reported(), "precision": precision, "ranks": count, "random": at_random}
+                    yield {**named, "way": way, "nodes": nodes.count, "steps": steps, **found}
 
 
 class Watched(Communicator):
@@ -206,12 +213,12 @@ def speeds(ranks: Communicator, options: argparse.Namespace) -> Iterator[Row]:
         lattice = laid_out(nodes, options.precision)
         alone, velocity = 0.0, np.empty(0)
         first_rows = boundary_values(nodes, CHECK_STEPS)
-        for count in (1, *counts):
+        for count, way in ((1, ""), *product(counts, options.ways)):
             some, row = first_of(ranks, count), None
             if some:
                 watched = Watched(some)
                 driver: Any = (
-                    CudaDriver(lattice) if count == 1 else DistributedDriver(lattice, parts[count], CudaDriver, watched)
+                    CudaDriver(lattice) if count == 1 else WAYS[way](lattice, parts[count], CudaDriver, watched)
                 )
                 driver.advance(first_rows)
                 found = driver.share.whole(driver.fields()).velocity
@@ -223,7 +230,8 @@ def speeds(ranks: Communicator, options: argparse.Namespace) -> Iterator[Row]:
                 row |= {"step_us": [1e6 * each for each in taken], "layout": driver.layout, "device": driver.device}
                 row |= {"differ": [] if np.array_equal(found, velocity) else ["velocity"], "moved": bool(found.any())}
                 if count > 1:
-                    row["exchange"] = asdict(driver.speed) | {"bytes_s": driver.speed.bytes_s}
+                    row |= {"way": way, "exchange": asdict(driver.speed) | {"bytes_s": driver.speed.bytes_s}}
+                if way == "host":
                     row["host_us"] = {name: 1e6 * s for name, s in host_times(driver, nodes, watched).items()}
                 del driver, found
             ranks.largest(np.zeros(1, np.int64))
@@ -242,10 +250,12 @@ def shown(part: str, row: Row) -> str:
             "same bits" if row["moved"] and not row["differ"] else f"DIFFERS in {row['differ']}, moved {row['moved']}"
         )
         cut = "random parts" if row["random"] else "parts"
-        return f"{row['models']} {row['precision']}, {row['ranks']} {cut}: {state}; in a step {row['said']}"
+        return (
+            f"{row['models']} {row['precision']}, {row['ranks']} {cut}, {row['way']}: {state}; in a step {row['said']}"
+        )
     words = f"{row['nodes'] / 1e6:.3g} M nodes, {row['ranks']} ranks: {row['glups']:.3g} GLUPS, {row['efficiency']:.1%}"
     words += "; DIFFERS" * bool(row["differ"])
-    if "exchange" in row:
+    if "host_us" in row:
         each = ", ".join(f"{name} {value:.0f}" for name, value in row["host_us"].items())
         words += f"; us of a step of the host: {each}"
     return f"{words}; {row['layout']}"
@@ -275,6 +285,9 @@ def measured(ranks: Communicator, options: argparse.Namespace) -> dict[str, Any]
     log.addHandler(logging.StreamHandler())  # its own: numba-cuda logs each array that it frees
     results: dict[str, Any] = {}
     with rank_device(ranks, log):
+        if (why := why_not_connected(ranks)) and "peers" in options.ways:
+            log.info("no messages from device to device: %s", why)
+            options.ways.remove("peers")
         for part in options.only:
             begin, found = time.monotonic(), results.setdefault(part, [])
             for row in PARTS[part](ranks, options):
@@ -291,6 +304,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--only", nargs="+", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--placements", nargs="+", default=list(PLACEMENTS), choices=list(PLACEMENTS))
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--quick", action="store_true", help="check few models")
     parser.add_argument("--sizes", nargs="+", type=float, default=[1.0, 5.0, 20.0], help="of the tree, million nodes")
     parser.add_argument("--counts", nargs="+", type=int, default=[1, 2, 4], help="ranks that are timed")

@@ -3,7 +3,8 @@
 message for each.
 
 Who runs a part packs what goes out, where it runs, and puts what came in where it belongs. In between, messages lie
-here, as arrays by the number of the other part.
+here, as arrays by the number of the other part, but where devices write into each other's memory
+(:mod:`solver.backends.cuda.peer_buffers`).
 """
 
 from abc import ABC, abstractmethod
@@ -23,28 +24,33 @@ class Buffers(ABC):
 
     Attributes
     ----------
-    sent, received : messages by the number of the other part.
+    sent, received : messages by the number of the other part; none of those that do not lie here.
     """
 
     sent: dict[int, NDArray[Any]]
     received: dict[int, NDArray[Any]]
 
     @property
+    def sent_bytes(self) -> int:
+        """Of all messages that go out."""
+        return sum(message.nbytes for message in self.sent.values())
+
+    @property
     def nbytes(self) -> int:
         """Memory of the messages."""
-        return sum(array.nbytes for messages in (self.sent, self.received) for array in messages.values())
+        return self.sent_bytes + sum(message.nbytes for message in self.received.values())
 
     @abstractmethod
     def pack(self) -> None:
-        """Begin to fill `sent` with the array's present numbers."""
+        """Begin to fill `sent` with the array's present numbers, or to send these."""
 
     @abstractmethod
     def wait(self) -> None:
-        """Wait until `sent` is filled."""
+        """Wait until that is done."""
 
     @abstractmethod
     def unpack(self) -> None:
-        """Put `received` where it belongs, before all that the part is asked for next."""
+        """Put `received` where it belongs, or what comes in, before all that the part is asked for next."""
 
 
 class HostBuffers(Buffers):

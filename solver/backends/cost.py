@@ -134,21 +134,23 @@ class Device:
     copies: int = 0
     corners: float = (27 * 8 + 44) / (19 * 8)
 
-    def of_ranks(self, ranks: int, devices: int) -> "Device":
+    def of_ranks(self, ranks: int, devices: int, connected: bool = False) -> "Device":
         """What so many ranks run on that have so many such devices.
 
         Parameters
         ----------
         ranks : that run a lattice together.
         devices : that they have on all machines.
+        connected : whether these write into each other's memory.
         """
         if ranks == 1:
             return self
+        own_device_s = PEER_STEP_S if connected else RANK_STEP_S
         return replace(
             self,
             name=f"{ranks} ranks on {devices} x {self.name}",
             updates_s=devices * self.updates_s,
-            step_s=RANK_STEP_S if ranks == devices else TURN_S * ranks / devices,
+            step_s=own_device_s if ranks == devices else TURN_S * ranks / devices,
         )
 
     def seconds(self, steps: int, fluid_nodes: float, q: int = 19) -> float:
@@ -184,10 +186,11 @@ def update_bytes(precision: str, q: int = 19) -> int:
     return 2 * q * STORED_BYTES[precision]
 
 
-RANK_STEP_S, TURN_S = 2.3e-4, 4.5e-4
-"""Time of a step of ranks beside that of their nodes, about, on an H100 each, where launches, messages through the
-memory of the host and sums took 0.14 ms of 2 ranks and 0.35 ms of 4; and of each rank that shares a device, where it is
-an upper bound: 0.34 and 0.36 ms of 2 and 4 (docs/records/performance.md, Several devices)."""
+PEER_STEP_S, RANK_STEP_S, TURN_S = 3.5e-5, 2.3e-4, 4.5e-4
+"""Time of a step of ranks beside that of their nodes, about, on an H100 each: where these write into the memory of each
+other, 0.02 to 0.05 ms; where launches, messages through the memory of the host and sums took 0.14 ms of 2 ranks and
+0.35 ms of 4; and of each rank that shares a device, where it is an upper bound: 0.34 and 0.36 ms of 2 and 4
+(docs/records/performance.md, Several devices)."""
 
 LINKS_PER_AREA = 1.5 + 3 * sqrt(2)
 """Links that cross a surface per dx^2 of it: sum over c_i . n > 0 of c_i . n, averaged over all directions n."""

@@ -2,7 +2,7 @@
 """What drives one lattice: the phases of a step, and the state that is read and kept."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -18,6 +18,22 @@ from solver.backends.share import Share
 from solver.boundary.openings import backflow_limbs
 from solver.domain.division import Division
 from solver.kernels.sums import Limbs, limbs_by_group
+
+
+def stretches(pairs: int, since: int, period: int) -> Iterator[tuple[int, int]]:
+    """Stretches of pairs of steps, the first and the number of each, after which corrections may be due.
+
+    Parameters
+    ----------
+    pairs : number of all.
+    since : pairs since corrections were found.
+    period : pairs after which they are found again; 0 if never.
+    """
+    first = 0
+    while first < pairs:
+        count = min(pairs - first, period - since) if period else pairs
+        yield first, count
+        first, since = first + count, 0
 
 
 class LatticeDriver(ABC):
@@ -59,12 +75,11 @@ class LatticeDriver(ABC):
     def advance(self, boundary_values: NDArray[np.float64]) -> None:
         """Run steps, one a row of `boundary_values`: pairs, and a last even one where their number is odd."""
         self.begin(boundary_values)
-        first, last = 0, len(boundary_values) // 2
-        while first < last:
-            count = min(last - first, self.lattice.corrected_pairs - self.since if self.lattice.corrected else last)
+        period = self.lattice.corrected_pairs if self.lattice.corrected else 0
+        for first, count in stretches(len(boundary_values) // 2, self.since, period):
             self.pairs(first, count)
-            first, self.since = first + count, self.since + count
-            if self.lattice.corrected and self.since == self.lattice.corrected_pairs:
+            self.since += count
+            if self.since == period:
                 self.renew_corrections()
         if len(boundary_values) % 2:
             self.step(len(boundary_values) - 1, True)

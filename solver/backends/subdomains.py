@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from solver.backends.buffers import Buffers, Places
 from solver.backends.fields import Fields, Held, Statistics, held_bytes
 from solver.backends.lattice import Lattice
-from solver.backends.lattice_driver import LatticeDriver
+from solver.backends.lattice_driver import LatticeDriver, stretches
 from solver.backends.observation import Observation, ObservationAccumulator
 from solver.backends.share import Share
 from solver.backends.splitting import Subdomain, split
@@ -72,14 +72,15 @@ class DividedDriver(ABC):
         self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
         self._has_feedback, self._walled = whole.has_feedback, walls > 0
         self._feedback_of_step = len(whole.inlet_feedback.opening) > 0
-        self._corrected, self._pairs, self._since = whole.corrected, whole.corrected_pairs, 0
+        self._corrected, self._period, self._since = whole.corrected, whole.corrected_pairs, 0
         self._state = WholeState(whole, walls if moving else 0)
+        make_buffers = self._make_buffers
         self._buffers = {
-            True: [driver.buffers("populations", part.send_slots, part.halo) for part, driver in self._parts()],
-            False: [driver.buffers("populations", part.halo, part.send_slots) for part, driver in self._parts()],
+            True: [make_buffers(driver, "populations", part.send_slots, part.halo) for part, driver in self._parts()],
+            False: [make_buffers(driver, "populations", part.halo, part.send_slots) for part, driver in self._parts()],
         }
         self._ghost_buffers = {
-            name: [driver.buffers(name, *_ghosts(part, rows(driver.lattice))) for part, driver in self._parts()]
+            name: [make_buffers(driver, name, *_ghosts(part, rows(driver.lattice))) for part, driver in self._parts()]
             for name, rows in GHOSTS.items()
             if rows(whole)
         }
@@ -92,29 +93,48 @@ class DividedDriver(ABC):
         rows = self._everywhere(np.array([_work(part) for part in self.subdomains], np.int64))
         return Division(*rows.T)
 
+    def _make_buffers(
+        self, driver: LatticeDriver, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]
+    ) -> Buffers:
+        """Buffers of an array of a part."""
+        return driver.buffers(name, outgoing, incoming)
+
     def advance(self, boundary_values: NDArray[np.float64]) -> None:
         """Run an even number of steps, one a row of `boundary_values`."""
         for driver in self.drivers:
             driver.begin(boundary_values)
-        for step in range(len(boundary_values)):
-            even = step % 2 == 0
-            early = self._feedback(even) if self._has_feedback and not self._feedback_of_step else None
+        period = self._period if self._corrected else 0
+        for first, count in stretches(len(boundary_values) // 2, self._since, period):
+            self._run_pairs(first, count)
+            self._since += count
+            if self._since == period:
+                self._renew_corrections()
+                self._since = 0
+
+    def _run_pairs(self, first: int, count: int) -> None:
+        """Run so many pairs of an even and an odd step, the first of this number."""
+        for step in range(2 * first, 2 * (first + count)):
+            self._step(step, step % 2 == 0)
+
+    def _step(self, step: int, even: bool) -> None:
+        """Run a step, counted from the first of those that were asked for."""
+        early = self._feedback(even) if self._has_feedback and not self._feedback_of_step else None
+        for driver in self.drivers:
+            driver.collide(even, 0, driver.lattice.border)
+        arrive = self._exchange(self._buffers[even])
+        for driver in self.drivers:
+            driver.collide(even, driver.lattice.border, driver.lattice.count)
+        arrive()
+        if self._has_feedback:
+            sums = early() if early else self._feedback(even)()
             for driver in self.drivers:
-                driver.collide(even, 0, driver.lattice.border)
-            arrive = self._exchange(self._buffers[even])
-            for driver in self.drivers:
-                driver.collide(even, driver.lattice.border, driver.lattice.count)
-            arrive()
-            if self._has_feedback:
-                sums = early() if early else self._feedback(even)()
-                for driver in self.drivers:
-                    driver.apply_feedback(step, sums)
-            for driver in self.drivers:
-                driver.treat_openings(step, even)
-            if self._walled:
-                self._treat_walls(step, even)
-            if self._corrected and not even:
-                self._apply_corrections()
+                driver.apply_feedback(step, sums)
+        for driver in self.drivers:
+            driver.treat_openings(step, even)
+        if self._walled:
+            self._treat_walls(step, even)
+        if not even:
+            self._add_momentum()
 
     def _feedback(self, even: bool) -> Callable[[], Limbs]:
         """Begin the sums that pressures and flows follow from. Those of outlets are of the step before, and may begin
@@ -131,28 +151,27 @@ class DividedDriver(ABC):
         for driver in walled:
             driver.correct_mass(even, added)
 
-    def _apply_corrections(self) -> None:
-        """Let the force of :mod:`solver.kernels.isotropy` act on a pair of steps, and find it and the velocity of walls
-        again where that is due.
-        """
+    def _add_momentum(self) -> None:
+        """Let the force of :mod:`solver.kernels.isotropy` act on a pair of steps."""
+        for driver in self.drivers:
+            if driver.lattice.isotropic:
+                driver.add_momentum()
+
+    def _renew_corrections(self) -> None:
+        """Find that force and the velocity of walls again."""
         forced = [driver for driver in self.drivers if driver.lattice.isotropic]
+        for driver in self.drivers:
+            driver.write_velocity()
+        self._exchange(self._ghost_buffers["node_velocity"])()
         for driver in forced:
-            driver.add_momentum()
-        self._since += 1
-        if self._since == self._pairs:
-            for driver in self.drivers:
-                driver.write_velocity()
-            self._exchange(self._ghost_buffers["node_velocity"])()
-            for driver in forced:
-                driver.write_fluxes()
-            if forced:
-                self._exchange(self._ghost_buffers["fluxes"])()
-            for driver in forced:
-                driver.write_momentum()
-            for driver in self.drivers:
-                if driver.lattice.walls.varies:
-                    driver.write_slip()
-            self._since = 0
+            driver.write_fluxes()
+        if forced:
+            self._exchange(self._ghost_buffers["fluxes"])()
+        for driver in forced:
+            driver.write_momentum()
+        for driver in self.drivers:
+            if driver.lattice.walls.varies:
+                driver.write_slip()
 
     @abstractmethod
     def memory_bytes(self) -> int:

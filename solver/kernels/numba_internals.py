@@ -34,8 +34,10 @@ __all__ = [
     "keep",
     "lower_builtin",
     "models",
+    "opened_memory",
     "register_default",
     "signature",
+    "simulated_memory",
 ]
 
 
@@ -136,6 +138,27 @@ def cuda_copies() -> tuple[Any, Any]:
     from numba.cuda.cudadrv.driver import device_to_host, host_to_device
 
     return host_to_device, device_to_host
+
+
+def opened_memory(handle: Any) -> Any:
+    """The array of another process's device that a handle stands for, where the devices reach each other.
+
+    What Numba documents asks for that device by its number here, and it has none where each process sees its own alone.
+    """
+    from numba.cuda import current_context
+    from numba.cuda.cudadrv.devicearray import DeviceNDArray
+
+    held, form = handle._ipc_handle, handle._array_desc
+    array = DeviceNDArray(form["shape"], form["strides"], form["dtype"], gpu_data=held.open_direct(current_context()))
+    array.handle = handle  # which holds the memory open
+    return array
+
+
+def simulated_memory(array: Any) -> Any:
+    """An array of the simulator that is an array here, and no copy of it."""
+    from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
+
+    return FakeCUDAArray(array)
 
 
 def keep(compiled: Any, where: Any) -> Any:

@@ -41,6 +41,9 @@ LEAST_NODES = {"cpu": 10_000, "cuda": 3_000_000}
 round. Two of the latter with 2.5 million each were 1.15 times as fast as one with all, four with 1.25 million slower
 than one (docs/records/performance.md, Several devices).
 """
+LEAST_BESIDE = 250_000
+"""Likewise of devices of one machine, which may write into the memory of each other: four with so many were 1.9 times
+as fast as one with all."""
 SHOWN = 5
 """Ranks that a message names."""
 
@@ -116,7 +119,8 @@ def solve_on_ranks(task: Task, log: logging.Logger, srun: str | None = None) -> 
     """
     ranks = int(task.settings["ranks"])
     here = 1 if in_job(srun) else ranks
-    least = LEAST_NODES[choose_backend(task.settings["backend"])]
+    backend = choose_backend(task.settings["backend"])
+    least = LEAST_BESIDE if backend == "cuda" and here == ranks else LEAST_NODES[backend]
     _require_nodes(ranks, stored_count(Path(task.nodes)), log, here, least)
     task = replace(task, signalled=in_job(srun))
     command = [*command_line(ranks, srun), sys.executable, "-m", rank.__name__, task.text()]

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import ceil
 
 import numpy as np
@@ -130,7 +131,18 @@ def drive(nodes: Nodes, settings: SolveSettings, plan: Plan) -> Driver:
     if rheology is not None and rheology.blend is not None:
         rheology = replace(rheology, blend=rheology.blend[around.rows])
     lattice = lay_out(around.nodes, settings, replace(plan, rheology=rheology), settings.walls)
-    return DistributedDriver(lattice, around.nodes.part, make, world(), around)
+    return _part_driver(settings.backend)(lattice, around.nodes.part, make, world(), around)
+
+
+def _part_driver(backend: str) -> Callable[..., DistributedDriver]:
+    """What makes the driver of a rank's part: on devices that reach each other's memory messages stay there."""
+    if choose_backend(backend) == "cpu":
+        return DistributedDriver
+    from solver.backends.cuda.peer_driver import PeerDriver
+    from solver.backends.cuda.peer_memory import why_not_connected
+
+    why = why_not_connected(world())
+    return partial(DistributedDriver, way=f"through the host, since {why}") if why else PeerDriver
 
 
 def divided(nodes: Nodes, ranks: int) -> Nodes:

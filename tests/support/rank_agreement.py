@@ -66,6 +66,7 @@ def check(
     part: NDArray[np.integer],
     ranks: Counting,
     make: Callable[[Lattice], LatticeDriver],
+    divide: Callable[..., DistributedDriver] = DistributedDriver,
 ) -> dict[str, Any]:
     """What differs after some steps from the first rank alone, and from one process that goes on half-way; whether
     anything moved; and what was said in a step.
@@ -76,8 +77,9 @@ def check(
     part : (N,) rank of each node.
     ranks : all of them, which call this together.
     make : makes the driver of a lattice.
+    divide : makes that of a part.
     """
-    divided = DistributedDriver(lattice, part, make, ranks)
+    divided = divide(lattice, part, make, ranks)
     noise = 1e-3 * np.random.default_rng(0).standard_normal(lattice.slots)
     state = whole(divided)
     kind = state["populations"].dtype

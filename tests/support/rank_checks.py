@@ -3,7 +3,8 @@
 
     mpirun -n K python -m tests.support.rank_checks [BACKEND [CASE ...]]
 
-On CUDA, the simulator or a device, the whole is one driver there.
+On CUDA, the simulator or a device, the whole is one driver there. With the backend `peers` it is CUDA, and messages do
+not pass through the host.
 """
 
 import json
@@ -14,6 +15,7 @@ import numpy as np
 from numba import config
 
 from solver.backends.communicator import world
+from solver.backends.distributed import DistributedDriver
 from solver.backends.lattice import Lattice, build_lattice
 from solver.boundary.walls import WALLS
 from solver.kernels.collision import relaxation_rates
@@ -64,13 +66,18 @@ CASES: dict[str, Callable[[], Case]] = {
 
 
 def main(backend: str = "cpu", *names: str) -> None:
-    if backend == "cuda" and config.ENABLE_CUDASIM:
+    if backend != "cpu" and config.ENABLE_CUDASIM:
         make_fast()
+    divide: Callable[..., DistributedDriver] = DistributedDriver
+    if backend == "peers":
+        from solver.backends.cuda.peer_driver import PeerDriver as divide
+
+        backend = "cuda"
     ranks = Counting(world())
     for name in names or CASES:
         lattice, boundary_values = CASES[name]()
         rows, part = boundary_values[: len(boundary_values) // 4 * 4], random_parts(lattice, ranks)
-        found = check(lattice, rows, part, ranks, lambda lattice: make_driver(backend, lattice))
+        found = check(lattice, rows, part, ranks, lambda lattice: make_driver(backend, lattice), divide)
         if ranks.rank == 0:
             print(json.dumps({"case": name, **found}), flush=True)
 

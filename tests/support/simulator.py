@@ -24,7 +24,7 @@ def make_fast() -> None:
     """
     from solver.backends.cuda import device
 
-    device.SUM_THREADS = 64
+    device.SUM_THREADS, device.THREADS = 64, 16
     wait_in_turn()
 
 

@@ -49,6 +49,8 @@ class CudaDriver(LatticeDriver):
     Attributes
     ----------
     queue : the order in which the device works for it.
+    added : limbs of the mass that walls added in the last even (True) and odd step, (LIMBS,) on the device.
+    feedback : openings whose pressure or flow follows from the flow.
     threads : of a block that collides.
 
     Parameters
@@ -87,7 +89,7 @@ class CudaDriver(LatticeDriver):
         self.queue = Queue()
         self.share_out()
         self._mass = {even: Bundle(self.queue.stream, np.zeros(LIMBS, np.int64)) for even in (True, False)}
-        self._added = {even: bundle.arrays[0] for even, bundle in self._mass.items()}
+        self.added = {even: bundle.arrays[0] for even, bundle in self._mass.items()}
         self._flux = [send(np.zeros(len(links.slot), real)) for links in (into, out)]
         self._probe_node = send(lattice.probe_node)
         self._observed = Bundle(
@@ -100,7 +102,7 @@ class CudaDriver(LatticeDriver):
         )
         self._sums, self._extremes, *self._at_openings = self._observed.arrays
         self._script = Bundle(self.queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
-        self._feedback = Feedback(lattice, storage, self.queue)
+        self.feedback = Feedback(lattice, storage, self.queue)
         self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
         self._before = send(np.zeros((3, lattice.count), real))
         self._prepare_isotropy(storage)
@@ -159,8 +161,8 @@ class CudaDriver(LatticeDriver):
             even = number % 2 == 0
             self._collide(even, 0, self.lattice.count, pending)
             if self.lattice.has_feedback:
-                self._add_up_feedback(even)
-                self._feedback.apply(self._rows, self._step_counter)
+                self.add_up_feedback(even)
+                self.feedback.apply(self._rows, self._step_counter)
             self._treat_boundaries(even, 0, self._boundaries.ends[2])
             pending = bool(len(self.lattice.walls.slot))
             if self.lattice.isotropic and not even:
@@ -168,19 +170,21 @@ class CudaDriver(LatticeDriver):
         if pending:
             self.correct_mass(False)
 
-    def collide(self, even: bool, first: int, last: int) -> None:
-        """Stream and collide the nodes of a range of rows.
+    def collide(self, even: bool, first: int, last: int, pending: bool = False) -> None:
+        """Stream and collide the nodes of a range of rows; `pending`: first take off what walls added in the step
+        before.
 
-        The parameters are those of :meth:`solver.backends.lattice_driver.LatticeDriver.collide`.
+        The other parameters are those of :meth:`solver.backends.lattice_driver.LatticeDriver.collide`.
         """
         if last > first:
-            self.queue.replay(f"{STEP}{even}, {first} to {last}", lambda: self._collide(even, first, last, False))
+            name = f"{STEP}{even}, {first} to {last}, pending {pending}"
+            self.queue.replay(name, lambda: self._collide(even, first, last, pending))
 
     def _collide(self, even: bool, first: int, last: int, pending: bool) -> None:
         lattice = self.lattice
         corrected = lattice.walls.mass_correction_nodes if pending else 0
-        mass_correction = self._correction_bits, self._added[not even], corrected
-        sums = self._step_counter, self._added[even]
+        mass_correction = self._correction_bits, self.added[not even], corrected
+        sums = self._step_counter, self.added[even]
         nodes = first, last, lattice.force, self._rates, self._omega, self._blend
         step = self._even if even else self._odd
         launch = step[blocks_of(last - first, self.threads), self.threads, self.queue.stream]
@@ -195,19 +199,22 @@ class CudaDriver(LatticeDriver):
         if count:
             kernel[blocks_of(count, THREADS), THREADS, self.queue.stream](*arguments)
 
-    def _add_up_feedback(self, even: bool) -> None:
+    def add_up_feedback(self, even: bool) -> None:
         """Add up what entered through each outlet with feedback in the last step, and drho at each such inlet."""
-        self._feedback.add_up(self.populations, self._runs, self.lattice.stride, even, self._flux[1])
+        self.feedback.add_up(self.populations, self._runs, self.lattice.stride, even, self._flux[1])
 
     def feedback_sums(self, even: bool) -> Limbs:
         """Limbs of these sums, here."""
-        self.queue.replay(f"{STEP}feedback, {even}", lambda: self._add_up_feedback(even))
-        return self._feedback.sums()
+        self.queue.replay(f"{STEP}feedback, {even}", lambda: self.add_up_feedback(even))
+        return self.feedback.sums()
 
-    def apply_feedback(self, step: int, sums: Limbs) -> None:
-        """Write the pressures and flows that follow into the boundary values of a step."""
-        self._feedback.take(sums)
-        self.queue.replay(f"{STEP}rules", lambda: self._feedback.apply(self._rows, self._step_counter, True))
+    def apply_feedback(self, step: int, sums: Limbs | None = None) -> None:
+        """Write the pressures and flows that follow into the boundary values of a step; of sums on the device if none
+        are given.
+        """
+        if sums is not None:
+            self.feedback.take(sums)
+        self.queue.replay(f"{STEP}rules", lambda: self.feedback.apply(self._rows, self._step_counter, True))
 
     def treat_openings(self, step: int, even: bool) -> None:
         """Treat inlets and outlets under the boundary values of a step, and the wall links of nodes at outlets."""
@@ -220,13 +227,17 @@ class CudaDriver(LatticeDriver):
         if last > first:
             self.queue.replay(f"{STEP}walls, {even}", lambda: self._treat_boundaries(even, first, last))
 
+    def treat_links(self, even: bool) -> None:
+        """Treat openings and all wall links in one launch."""
+        self.queue.replay(f"{STEP}links, {even}", lambda: self._treat_boundaries(even, 0, self._boundaries.ends[2]))
+
     def _treat_boundaries(self, even: bool, first: int, last: int) -> None:
         """Treat openings and wall links by the numbers of their blocks."""
         lattice, these = self.lattice, self._boundaries
         into, out = self._flux
         values = self._rows, self._step_counter, lattice.width
         openings = these.outlets, these.outlet_links, out, these.inlets, into
-        walls = these.wall_slot, these.source_slots[even], these.coefficients, self._added[even]
+        walls = these.wall_slot, these.source_slots[even], these.coefficients, self.added[even]
         links = *openings, *walls
         for begin, count in these.launches(first, last):
             treat = self._treat[count, SUM_THREADS, self.queue.stream]
@@ -242,7 +253,7 @@ class CudaDriver(LatticeDriver):
         """Take mass that was added off the wall nodes."""
         if added is not None:
             self._mass[even].replace(added)
-        self.queue.replay(f"{STEP}mass, {even}", lambda: self._take_off(self._added[even]))
+        self.queue.replay(f"{STEP}mass, {even}", lambda: self._take_off(self.added[even]))
 
     def _take_off(self, added: Any) -> None:
         walls = self.lattice.walls
@@ -281,10 +292,14 @@ class CudaDriver(LatticeDriver):
         count = self.lattice.count
         self._over(count, self._add_pass, self.populations, self.lattice.stride, self._momentum, count)
 
+    def flat(self, name: str) -> Any:
+        """An array of the driver as it lies in memory, (K,)."""
+        array = getattr(self, name)
+        return array.reshape(array.size)
+
     def buffers(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Buffers:
         """Buffers of an array."""
-        array = getattr(self, name)
-        return DeviceBuffers(array.reshape(array.size), outgoing, incoming, self.queue)
+        return DeviceBuffers(self.flat(name), outgoing, incoming, self.queue)
 
     def read(self, slots: slice) -> NDArray[Any]:
         """Populations in a range of slots."""
@@ -297,11 +312,11 @@ class CudaDriver(LatticeDriver):
 
     def ask_volume(self) -> None:
         """Begin to read the volume that passed through openings with feedback."""
-        self._feedback.ask_volume()
+        self.feedback.ask_volume()
 
     def volume(self) -> NDArray[np.float64]:
         """What was read last."""
-        return self._feedback.volume()
+        return self.feedback.volume()
 
     def observe(self, keep: bool) -> None:
         """Begin to observe all nodes and openings; one copy brings the results here."""
@@ -361,10 +376,10 @@ class CudaDriver(LatticeDriver):
             "populations": self.populations,
             "omega": self._omega,
             "before": self._before,
-            "pressure": self._feedback.outlet_state,
-            "admitted": self._feedback.admitted,
-            "volume_out": self._feedback.volumes[0],
-            "volume_in": self._feedback.volumes[1],
+            "pressure": self.feedback.outlet_state,
+            "admitted": self.feedback.admitted,
+            "volume_out": self.feedback.volumes[0],
+            "volume_in": self.feedback.volumes[1],
             "inlet_flux": into,
             "outlet_flux": out,
             "momentum": self._momentum,

@@ -129,7 +129,8 @@ class Queue:
 
     def __init__(self) -> None:
         self.stream: Any = cuda.stream()
-        self._order: Any = None
+        self._aside = cuda.stream()
+        self._orders: dict[int, Any] = {}
         self._graphs: dict[str, Any] = {}
         self._recording = False
 
@@ -140,19 +141,51 @@ class Queue:
         What is launched again within work that is being recorded becomes a part of that.
         """
         if name in self._graphs and not self._recording:
-            self._graphs[name].launch(self._order)
+            self._graphs[name].launch(self._order())
             return
         work()
         if not config.ENABLE_CUDASIM and not self._recording:
             self._graphs[name] = self._recorded(work)
 
+    def beside(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Do work beside what is launched next; what waits for it, after which both are done before all that follows.
+
+        Within it nothing may be launched beside. On the simulator it is done at once.
+        """
+        mine = self.stream
+        if self._recording:
+            mine, self.stream = mine.split(2)
+            work()
+            aside, self.stream = self.stream, mine
+
+            def join() -> None:
+                self.stream = type(mine).join(self.stream, aside)
+
+            return join
+        begun, done = cuda.event(), cuda.event()
+        begun.record(mine)
+        begun.wait(self._aside)
+        self.stream = self._aside
+        work()
+        done.record(self.stream)
+        self.stream = mine
+        return lambda: done.wait(mine)
+
     def forget(self, beginning: str) -> None:
         """Record again what is launched under names that begin so: its arrays or its blocks have changed."""
         self._graphs = {name: graph for name, graph in self._graphs.items() if not name.startswith(beginning)}
 
+    def _order(self) -> Any:
+        """The stream, as graphs know it."""
+        from cuda.core import Stream
+
+        handle = int(self.stream)
+        if handle not in self._orders:
+            self._orders[handle] = Stream.from_handle(handle)
+        return self._orders[handle]
+
     def _recorded(self, work: Callable[[], None]) -> Any:
         from cuda.core import Device as CoreDevice
-        from cuda.core import Stream
 
         device = CoreDevice(cuda.get_current_device().id)
         device.set_current()
@@ -160,7 +193,7 @@ class Queue:
         self.stream = device.create_stream().create_graph_builder().begin_building()
         work()
         graph = self.stream.end_building().complete()
-        self.stream, self._order, self._recording = mine, Stream.from_handle(int(mine)), False
+        self.stream, self._recording = mine, False
         return graph
 
 

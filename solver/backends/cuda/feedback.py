@@ -20,7 +20,7 @@ for each term, so that one block alone took a fifth of a step of 1 million nodes
 
 
 @dataclass(frozen=True)
-class _Kind:
+class Kind:
     """Outlets, number 0, or inlets, number 1, with feedback.
 
     Attributes
@@ -36,6 +36,11 @@ class _Kind:
     found: Bundle
     given: Bundle
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return int(self.found.arrays[0].shape[0])
+
 
 class Feedback:
     """Outlets whose pressure follows from their flow, and inlets whose flow follows from their pressure.
@@ -50,6 +55,7 @@ class Feedback:
     ----------
     outlet_state, admitted : what the rules of both keep from step to step.
     volumes : that passed through each outlet, and each inlet.
+    kinds : outlets, and inlets, as far as there are some.
     """
 
     def __init__(self, lattice: Lattice, storage: str, queue: Queue) -> None:
@@ -59,7 +65,7 @@ class Feedback:
         )
         node, opening = lattice.nodes_of_inlet_feedback
         self._node, self._drho = send(node), send(np.zeros(len(node), lattice.real))
-        self._arrays, self._kinds = [], list[_Kind]()
+        self._arrays, self.kinds = [], list[Kind]()
         both: tuple[tuple[NDArray[Any], OutletFeedback | InletFeedback, Any], ...] = (
             (lattice.outlets.opening, lattice.outlet_feedback, into_pressure),
             (opening, lattice.inlet_feedback, into_flow),
@@ -74,7 +80,7 @@ class Feedback:
             members = send(np.concatenate(mine)), send(np.append(0, np.cumsum(ends[1] - ends[0])))
             parts = min(MOST_PARTS, max(1, blocks_of(max(map(len, mine)), SUM_THREADS * TERMS)))
             found, given = (Bundle(queue.stream, np.zeros((count, k, LIMBS), np.int64)) for k in (parts, 1))
-            self._kinds.append(_Kind(number, rule, members, found, given))
+            self.kinds.append(Kind(number, rule, members, found, given))
         (*_, self.outlet_state, _), (*_, self.admitted, _) = self._arrays
         self.volumes = [arrays[-1] for arrays in self._arrays]
         self._asked = Bundle(queue.stream, *(np.zeros(volume.shape[0]) for volume in self.volumes))
@@ -91,21 +97,21 @@ class Feedback:
         if count := self._node.shape[0]:
             density = self._density[blocks_of(count, THREADS), THREADS, self._queue.stream]
             density(populations, runs, stride, even, self._node, self._drho)
-        for kind in self._kinds:
+        for kind in self.kinds:
             sums = kind.found.arrays[0]
             launch = self._add_up[sums.shape[0] * sums.shape[1], SUM_THREADS, self._queue.stream]
             launch((outlet_flux, self._drho)[kind.number], *kind.members, sums)
 
     def sums(self) -> Limbs:
         """Limbs of what was added up, here, (M, 3)."""
-        for kind in self._kinds:
+        for kind in self.kinds:
             kind.found.fetch()
-        return np.concatenate([kind.found.here()[0].sum(axis=1) for kind in self._kinds])
+        return np.concatenate([kind.found.here()[0].sum(axis=1) for kind in self.kinds])
 
     def take(self, sums: Limbs) -> None:
         """Take such limbs of all parts of the domain in."""
         first = 0
-        for kind in self._kinds:
+        for kind in self.kinds:
             count = kind.given.arrays[0].shape[0]
             kind.given.replace(sums[first : first + count])
             first += count
@@ -114,7 +120,7 @@ class Feedback:
         """Write what follows from what was added up here, or was taken in `of_all` parts, into the boundary values of
         the step that the device counts.
         """
-        for kind in self._kinds:
+        for kind in self.kinds:
             sums, arrays = (kind.given if of_all else kind.found).arrays[0], self._arrays[kind.number]
             launch = kind.rule[blocks_of(sums.shape[0], THREADS), THREADS, self._queue.stream]
             launch(sums, *arrays, rows, step_counter, self._width)

@@ -12,6 +12,7 @@ from solver.backends.communicator import Communicator
 from solver.backends.cost import Device
 from solver.backends.cuda.device import cuda, cuda_device, device_answers, explain_failures
 from solver.backends.cuda.device_lock import locked_devices
+from solver.backends.cuda.peer_memory import why_not_connected
 
 SIMULATOR = "simulator"
 
@@ -74,4 +75,5 @@ def devices_of_ranks(ranks: Communicator, precision: str) -> Device:
     sharing = ranks.beside(str(cuda.get_current_device().uuid) if device_answers() else SIMULATOR)
     least = -int(ranks.largest(np.array([-own.free_bytes // sharing.size], np.int64))[0])
     devices = int(ranks.begin_sum(np.array([sharing.rank == 0], np.int64))()[0])
-    return replace(own.of_ranks(ranks.size, devices), free_bytes=float(ranks.size * least))
+    connected = not why_not_connected(ranks)
+    return replace(own.of_ranks(ranks.size, devices, connected), free_bytes=float(ranks.size * least))

@@ -7,7 +7,10 @@
 - `_FunctionCompiler`, `Flags`, `compile_extra`, `JITCodeLibrary`, `insert_user_function`: without them each function of
   a node is optimised and made machine code by itself, too, before it is with the loop that calls it.
 - `host_to_device`, `device_to_host`: without them the host takes 0.1 ms longer to send boundary values to a device.
-- `cgutils`, `ir`: without them nothing is prefetched, and there are no vectors.
+- `open_direct`, `_ipc_handle`, `_array_desc`, `DeviceNDArray`: without them messages between devices go through the
+  host.
+- `FakeCUDAArray`: without it simulators share no memory, and such messages cannot be tested.
+- `cgutils`, `ir`: without them nothing is prefetched, devices do not wait for each other, and there are no vectors.
 - The data model, templates and lowering: without them there are no vectors of nodes. The `metadata` of a template:
   without it Numba asks for vectors last, and takes half as long again to find types.
 - `get_host_cpu_features`: without it vectors are 32 bytes wide, and fp16 is converted in software.
@@ -68,6 +71,21 @@ def test_a_loop_is_found_on_disk_by_its_digest(tmp_path, monkeypatch):
     for function, hits in ((first, 0), (again, 1), (other, 0)):
         assert function(3) == 6
         assert sum(function.stats.cache_hits.values()) == hits
+
+
+@pytest.mark.skipif(config.ENABLE_CUDASIM, reason="the simulator has no memory of other processes")
+def test_memory_of_another_process_is_opened_by_what_is_told_of_it():
+    from numba.cuda.cudadrv import devicearray, driver
+
+    assert hasattr(driver.IpcHandle, "open_direct")
+    handle = devicearray.IpcArrayHandle(None, {"shape": (3,), "strides": (8,), "dtype": np.dtype(np.int64)})
+    assert (handle._ipc_handle, handle._array_desc["shape"]) == (None, (3,))
+
+
+def test_a_simulated_array_is_memory_of_the_host():
+    memory = np.zeros(3)
+    numba_internals.simulated_memory(memory)[1] = 2.0
+    assert memory.tolist() == [0.0, 2.0, 0.0]
 
 
 def test_a_kernel_keeps_its_results():

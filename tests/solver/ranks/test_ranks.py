@@ -13,9 +13,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from solver.__main__ import identity
+from solver.backends.cuda import peer_memory
 from solver.domain.nodes import save
 from solver.domain.partition import partition
 from solver.ranks import heartbeat, launch, rank
@@ -30,7 +32,7 @@ from tests.solver.run.test_coarse import drawn
 from tests.solver.run.test_cycle_variation import pulsing
 from tests.solver.run.test_fallback import underrated
 from tests.solver.run.test_simulation import settings
-from tests.support import rank_blocks
+from tests.support import peer_checks, rank_blocks
 from tests.support.coupled_tree import around_vessel, vessel
 from tests.support.coupled_tree import wanted as tree_settings
 from tests.support.fake_slurm import make_cluster
@@ -69,10 +71,60 @@ def test_ranks_are_the_whole(ranks, cases, mpirun):
 
 
 @pytest.mark.slow
-def test_ranks_on_a_simulated_device_are_the_whole_with_outlets_and_walls_that_meet_a_parabola(mpirun):
-    """Each with a simulator of its own; real devices are compared by benchmarks/ranks_on_gpu.py."""
-    found = checked(mpirun, 2, "cuda", "corrected, of few nodes", NUMBA_ENABLE_CUDASIM="1")
-    assert len(found) == 1
+@pytest.mark.parametrize(
+    ("ranks", "backend", "cases"),
+    [
+        (2, "cuda", ("corrected, of few nodes",)),
+        (2, "peers", ("corrected, of few nodes", "outlets with feedback", "inlets with feedback")),
+        (3, "peers", ("walls bouzidi", "fp16", "moving walls")),
+    ],
+)
+def test_ranks_on_a_simulated_device_are_the_whole(ranks, backend, cases, mpirun):
+    """Each with a simulator of its own, which hand messages on through the host or write into each other's memory; real
+    devices are compared by benchmarks/ranks_on_gpu.py.
+    """
+    assert checked(mpirun, ranks, backend, *cases, NUMBA_ENABLE_CUDASIM="1").keys() == set(cases)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_devices_write_into_the_memory_of_others(ranks, mpirun):
+    """Simulators that share memory: each message and each sum comes as it was sent, in each of several rounds, though
+    ranks lag behind each other and one sends nothing to one that sends to it.
+    """
+    command = [mpirun, "-n", str(ranks), sys.executable, "-m", "tests.support.peer_checks"]
+    given = environment(ranks) | {"NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["right"] == [peer_checks.ROUNDS] * ranks
+    assert found["bytes"] > 0
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "sharing", "reached", "why"),
+    [
+        (4, 1, True, ""),
+        (2, 1, True, "several machines"),
+        (4, 2, True, "share a device"),
+        (4, 1, False, "does not reach"),
+    ],
+)
+def test_messages_go_through_the_host_where_devices_are_not_connected(neighbours, sharing, reached, why, monkeypatch):
+    def opened(ranks: Any, size: int) -> list[None]:
+        if not reached:
+            raise RuntimeError("CUDA_ERROR_INVALID_VALUE")
+        return [None] * ranks.size
+
+    device = SimpleNamespace(uuid="GPU-1")
+    monkeypatch.setattr(peer_memory, "config", SimpleNamespace(ENABLE_CUDASIM=0))
+    monkeypatch.setattr(peer_memory, "cuda", SimpleNamespace(get_current_device=lambda: device))
+    monkeypatch.setattr(peer_memory, "shared_memory", opened)
+    ranks: Any = SimpleNamespace(
+        size=4, neighbours=neighbours, largest=np.asarray, beside=lambda key: SimpleNamespace(size=sharing)
+    )
+    found = peer_memory.why_not_connected(ranks)
+    assert why in found
+    assert bool(why) == bool(found)
 
 
 def checked(mpirun: str, ranks: int, *arguments: str, **more: str) -> dict[str, dict[str, Any]]:
