@@ -58,7 +58,9 @@ from tests.support.geometries import bifurcation  # noqa: E402
 from tests.support.rank_agreement import Counting, check, random_parts  # noqa: E402
 
 TAU, INFLOW = 0.55, 20.0
-CHECK_STEPS = 40
+CHECK_STEPS, AGREE_STEPS = 40, 2000
+"""Steps after which all that can be read is compared, from a random state; and fields of a flow that begins at rest,
+which reaches the outlets of a tree by then."""
 WAYS: dict[str, Callable[..., DistributedDriver]] = {"peers": PeerDriver, "host": DistributedDriver}
 """Who drives a part, by the way that messages go."""
 PLACEMENTS = {"each": None, "shared": "0"}
@@ -212,7 +214,7 @@ def speeds(ranks: Communicator, options: argparse.Namespace) -> Iterator[Row]:
         parts = parts_of(nodes, counts, ranks)
         lattice = laid_out(nodes, options.precision)
         alone, velocity = 0.0, np.empty(0)
-        first_rows = boundary_values(nodes, CHECK_STEPS)
+        first_rows = boundary_values(nodes, AGREE_STEPS)
         for count, way in ((1, ""), *product(counts, options.ways)):
             some, row = first_of(ranks, count), None
             if some:

@@ -5,10 +5,13 @@ A release of Numba may move any of them; tests/solver/kernels/test_numba_interna
 would be lost.
 """
 
+import ctypes
+import struct
 from collections.abc import Callable
 from functools import cache, cached_property
 from typing import Any
 
+import numpy as np
 from numba import jit
 from numba.core import cgutils
 from numba.core.caching import FunctionCache
@@ -33,12 +36,18 @@ __all__ = [
     "ir",
     "keep",
     "lower_builtin",
+    "memory_handle",
     "models",
     "opened_memory",
     "register_default",
     "signature",
     "simulated_memory",
 ]
+
+
+HANDLE_BYTES = 64
+HANDLE = f"<qq{HANDLE_BYTES}s"
+"""Size, first byte, and the driver's handle (CU_IPC_HANDLE_SIZE), of memory for other processes."""
 
 
 class _InnerLibrary(JITCodeLibrary):
@@ -140,17 +149,30 @@ def cuda_copies() -> tuple[Any, Any]:
     return host_to_device, device_to_host
 
 
-def opened_memory(handle: Any) -> Any:
-    """The array of another process's device that a handle stands for, where the devices reach each other.
+def memory_handle(array: Any) -> bytes:
+    """By which another process opens the memory of an array of the device: its size, where it begins in what the driver
+    gave, and the driver's handle of that.
+    """
+    held = array.get_ipc_handle()._ipc_handle
+    return struct.pack(HANDLE, held.size, held.offset, ctypes.string_at(held.handle.getPtr(), HANDLE_BYTES))
 
-    What Numba documents asks for that device by its number here, and it has none where each process sees its own alone.
+
+def opened_memory(handle: bytes) -> Any:
+    """Memory of another process's device, as bytes, where the devices reach each other.
+
+    What Numba documents asks for that device by its number here, and it has none where each process sees its own alone;
+    and it cannot hand a handle on with every release of the CUDA bindings.
     """
     from numba.cuda import current_context
     from numba.cuda.cudadrv.devicearray import DeviceNDArray
+    from numba.cuda.cudadrv.driver import IpcHandle, binding
 
-    held, form = handle._ipc_handle, handle._array_desc
-    array = DeviceNDArray(form["shape"], form["strides"], form["dtype"], gpu_data=held.open_direct(current_context()))
-    array.handle = handle  # which holds the memory open
+    size, offset, there = struct.unpack(HANDLE, handle)
+    of_driver = binding.CUipcMemHandle()
+    ctypes.memmove(of_driver.getPtr(), there, HANDLE_BYTES)
+    held = IpcHandle(None, of_driver, size, offset=offset)
+    array = DeviceNDArray((size,), (1,), np.dtype(np.uint8), gpu_data=held.open_direct(current_context()))
+    array.handle = held  # which holds the memory open
     return array
 
 

@@ -98,15 +98,16 @@ def outlets_first(walls: WallLinks, outlets: OutletLinks, stride: int) -> tuple[
     Parameters
     ----------
     walls : the wall links, L of them.
-    outlets : with M nodes.
+    outlets : with M nodes, in any order.
     stride : of the lattice.
     """
-    node = walls.inside.astype(np.int64) % stride
-    place = np.searchsorted(outlets.node, node)
-    at_outlet = np.append(outlets.node, -1)[place] == node
-    place[~at_outlet] = len(outlets.node)
+    count, node = len(outlets.node), walls.inside.astype(np.int64) % stride
+    ascending = np.argsort(outlets.node)  # those of a part begin with its border
+    found = np.searchsorted(outlets.node, node, sorter=ascending)
+    place = np.append(ascending, count)[found]
+    place[np.append(outlets.node, -1)[place] != node] = count
     order = np.argsort(place, kind="stable")
-    return order, np.searchsorted(place[order], np.arange(len(outlets.node) + 1)).astype(np.int32)
+    return order, np.searchsorted(place[order], np.arange(count + 1)).astype(np.int32)
 
 
 # long and many parameters because openings and walls are treated in one launch, which takes each array by itself

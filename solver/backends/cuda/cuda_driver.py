@@ -171,10 +171,8 @@ class CudaDriver(LatticeDriver):
             self.correct_mass(False)
 
     def collide(self, even: bool, first: int, last: int, pending: bool = False) -> None:
-        """Stream and collide the nodes of a range of rows; `pending`: first take off what walls added in the step
-        before.
-
-        The other parameters are those of :meth:`solver.backends.lattice_driver.LatticeDriver.collide`.
+        """Stream and collide the nodes of a range of rows, as :meth:`LatticeDriver.collide` says; first take off what
+        walls added in the step before, where that is `pending`.
         """
         if last > first:
             name = f"{STEP}{even}, {first} to {last}, pending {pending}"
@@ -209,9 +207,7 @@ class CudaDriver(LatticeDriver):
         return self.feedback.sums()
 
     def apply_feedback(self, step: int, sums: Limbs | None = None) -> None:
-        """Write the pressures and flows that follow into the boundary values of a step; of sums on the device if none
-        are given.
-        """
+        """Write what follows into the boundary values of a step, of sums on the device if none are given."""
         if sums is not None:
             self.feedback.take(sums)
         self.queue.replay(f"{STEP}rules", lambda: self.feedback.apply(self._rows, self._step_counter, True))
@@ -292,14 +288,10 @@ class CudaDriver(LatticeDriver):
         count = self.lattice.count
         self._over(count, self._add_pass, self.populations, self.lattice.stride, self._momentum, count)
 
-    def flat(self, name: str) -> Any:
-        """An array of the driver as it lies in memory, (K,)."""
-        array = getattr(self, name)
-        return array.reshape(array.size)
-
     def buffers(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Buffers:
         """Buffers of an array."""
-        return DeviceBuffers(self.flat(name), outgoing, incoming, self.queue)
+        array = getattr(self, name)
+        return DeviceBuffers(array.reshape(array.size), outgoing, incoming, self.queue)
 
     def read(self, slots: slice) -> NDArray[Any]:
         """Populations in a range of slots."""

@@ -17,7 +17,7 @@ from numba import config
 from solver.backends.cost import Device, update_bytes
 from solver.backends.cuda.device_lock import locked_device
 from solver.kernels.compilation import made_of
-from solver.kernels.numba_internals import cuda_cache, ir, keep
+from solver.kernels.numba_internals import cuda_cache, keep
 from solver.runtime.errors import StageError
 from solver.runtime.memory import available_bytes, gigabytes
 
@@ -213,33 +213,6 @@ def make_block_sum(rows: int) -> Any:
             width //= 2
 
     return add_block
-
-
-def prefetch(array: Any, index: int) -> None:
-    """Ask for the line of the number at an index to be brought into the cache that all threads share."""
-
-
-def _instruct_to_prefetch() -> Any:
-    """What that is on a device, in its own words: Numba has none for it."""
-    from numba import types
-    from numba.cuda.extending import intrinsic
-
-    @intrinsic
-    def instruction(typing: Any, array: Any, index: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-            address = builder.ptrtoint(builder.gep(data, [arguments[1]]), ir.IntType(64))
-            kind = ir.FunctionType(ir.VoidType(), [address.type])
-            builder.call(ir.InlineAsm(kind, "prefetch.global.L2 [$0];", "l", side_effect=True), [address])
-            return context.get_dummy_value()
-
-        return types.void(array, types.int64), generate
-
-    return instruction
-
-
-if cuda and not config.ENABLE_CUDASIM:
-    prefetch = _instruct_to_prefetch()
 
 
 def device_answers() -> bool:

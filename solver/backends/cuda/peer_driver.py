@@ -48,7 +48,8 @@ class PeerDriver(DistributedDriver):
         self, driver: LatticeDriver, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]
     ) -> Buffers:
         assert isinstance(driver, CudaDriver)
-        return PeerBuffers(driver.flat(name), outgoing, incoming, driver.queue, self._ranks)
+        array = getattr(driver, name)
+        return PeerBuffers(array.reshape(array.size), outgoing, incoming, driver.queue, self._ranks)
 
     def _exchange(self, buffers: Sequence[Buffers]) -> Callable[[], None]:
         (own,) = buffers

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of a rank's device that the devices of other ranks write into, where they are of one machine and reach it."""
 
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from solver.backends.buffers import Places, count
 from solver.backends.communicator import Communicator
 from solver.backends.cuda.device import cuda
-from solver.kernels.numba_internals import opened_memory, simulated_memory
+from solver.kernels.numba_internals import memory_handle, opened_memory, simulated_memory
 
 PIECE = 2 << 20
 """Memory comes in pieces of so many bytes: of smaller ones the driver would open others for the peers, too."""
@@ -75,24 +74,24 @@ def shared_memory(ranks: Communicator, size: int) -> list[Any]:
     if config.ENABLE_CUDASIM:
         return _simulated(ranks, size)
     own = cuda.to_device(np.zeros(-(-size // PIECE) * PIECE, np.uint8))
-    handles = _told(ranks, pickle.dumps(own.get_ipc_handle()))
-    return [own if rank == ranks.rank else opened_memory(pickle.loads(handle)) for rank, handle in enumerate(handles)]
+    handles = _of_all(ranks, memory_handle(own))
+    return [own if rank == ranks.rank else opened_memory(handle) for rank, handle in enumerate(handles)]
 
 
 def _simulated(ranks: Communicator, size: int) -> list[Any]:
     """The same of simulators: a file of each rank, which all see as memory, and which has no name any more then."""
     with NamedTemporaryFile() as file:
         file.truncate(size)
-        arrays = [np.memmap(name.decode(), np.uint8, "r+") for name in _told(ranks, file.name.encode())]
+        arrays = [np.memmap(name.decode(), np.uint8, "r+") for name in _of_all(ranks, file.name.encode())]
         ranks.largest(np.zeros(1, np.int64))  # all have it
     return [simulated_memory(np.asarray(array)) for array in arrays]
 
 
-def _told(ranks: Communicator, own: bytes) -> list[bytes]:
-    """What each rank tells all."""
+def _of_all(ranks: Communicator, own: bytes) -> list[bytes]:
+    """The bytes that each rank has for all."""
     ends = np.cumsum([0, *ranks.join(np.array([len(own)])).tolist()])
-    told = ranks.join(np.frombuffer(own, np.uint8)).tobytes()
-    return [told[first:last] for first, last in pairwise(ends.tolist())]
+    joined = ranks.join(np.frombuffer(own, np.uint8)).tobytes()
+    return [joined[first:last] for first, last in pairwise(ends.tolist())]
 
 
 def why_not_connected(ranks: Communicator) -> str:

@@ -6,68 +6,12 @@ A message lands in one of two places in turn. That is enough where each of two d
 message k + 2 has received k + 1 of the other, which that sent after it had read k.
 """
 
-import time
 from functools import cache
 from typing import Any
 
-from numba import config
-
 from solver.backends.cuda.device import cuda, kernel
-from solver.kernels.numba_internals import ir
+from solver.backends.cuda.instructions import announce, announced
 from solver.kernels.sums import LIMBS
-
-SIMULATED_PAUSE_S = 5e-5
-"""Before a simulator looks: another may need the core to send what is waited for."""
-
-
-def announce(sent: Any, rank: int, number: int) -> None:
-    """Let another device see that all that was written before is there: the messages `sent` of a rank are so many."""
-    sent[rank] = number
-
-
-def announced(sent: Any, rank: int) -> Any:
-    """How many messages of a rank are there, all of which can be read from now on."""
-    time.sleep(SIMULATED_PAUSE_S)
-    return sent[rank]
-
-
-def _instructions() -> tuple[Any, Any]:
-    """What both are on devices, in their own words: a store that releases and a load that acquires, which all devices
-    and the host agree on (PTX ISA, memory consistency model).
-    """
-    from numba import types
-    from numba.cuda.extending import intrinsic
-
-    word = ir.IntType(64)
-
-    def address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        return builder.ptrtoint(builder.gep(data, [arguments[1]]), word)
-
-    @intrinsic
-    def release(typing: Any, sent: Any, rank: Any, number: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kind, text = ir.FunctionType(ir.VoidType(), [word, word]), "st.release.sys.global.u64 [$0], $1;"
-            call = ir.InlineAsm(kind, text, "l,l,~{memory}", side_effect=True)
-            builder.call(call, [address(context, builder, signature, arguments), arguments[2]])
-            return context.get_dummy_value()
-
-        return types.void(sent, types.int64, types.int64), generate
-
-    @intrinsic
-    def acquire(typing: Any, sent: Any, rank: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kind, text = ir.FunctionType(word, [word]), "ld.acquire.sys.global.u64 $0, [$1];"
-            call = ir.InlineAsm(kind, text, "=l,l,~{memory}", side_effect=True)
-            return builder.call(call, [address(context, builder, signature, arguments)])
-
-        return types.int64(sent, types.int64), generate
-
-    return release, acquire
-
-
-if cuda and not config.ENABLE_CUDASIM:
-    announce, announced = _instructions()
 
 
 # long and many parameters because the kernels share how they send and wait, and take each array by itself

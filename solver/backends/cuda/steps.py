@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from solver.backends.cuda.device import cuda, kernel, node_registers, on_device, prefetch
+from solver.backends.cuda.device import cuda, kernel, node_registers, on_device
+from solver.backends.cuda.instructions import prefetch
 from solver.domain.addresses import GROUP
 from solver.kernels.collision import make_collision
 from solver.kernels.d3q19 import Q

@@ -8,10 +8,12 @@ import pytest
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda import device
+from solver.backends.cuda.boundary_pass import outlets_first
 from solver.backends.lattice import build_lattice
+from solver.backends.splitting import split
 from solver.kernels.collision import relaxation_rates
 from solver.runtime.errors import StageError
-from tests.support.geometries import pipe
+from tests.support.geometries import pipe, random_cavern
 from tests.support.simulator import simulated
 
 COMPARE = """
@@ -173,6 +175,27 @@ def test_simulated_cuda_goes_on_from_its_state():
 def test_simulated_four_passes_are_those_of_the_cpu():
     """Wall nodes that carry populations and a moving wall; interpolated walls; openings."""
     simulated(FOUR_PASSES)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_wall_links_of_nodes_at_outlets_are_found_in_any_part(seed):
+    """A launch treats them with their outlet, whose flow is found before: one among the others would run beside that.
+
+    Nodes of a part stand in the order that its border leaves, and so do those at its outlets.
+    """
+    nodes, rng = random_cavern((16, 14, 12), seed), np.random.default_rng(seed)
+    lattice = build_lattice(nodes, "trt", relaxation_rates(0.7, 0.1), "bouzidi", "fp64")
+    across = (nodes.position @ rng.normal(size=3)).argsort().argsort() * 3 // nodes.count
+    mixed = 0
+    for part in split(lattice, across):
+        walls, outlets, stride = part.lattice.walls, part.lattice.outlets, part.lattice.stride
+        order, begins = outlets_first(walls, outlets, stride)
+        node = walls.inside.astype(np.int64)[order] % stride
+        assert np.array_equal(np.sort(order), np.arange(len(node)))
+        assert np.array_equal(node[: begins[-1]], np.repeat(outlets.node, np.diff(begins)))
+        assert not np.isin(node[begins[-1] :], outlets.node).any()
+        mixed += bool((np.diff(outlets.node) < 0).any())
+    assert mixed
 
 
 def test_cuda_without_a_device_is_refused_with_the_remedy():

@@ -7,8 +7,8 @@
 - `_FunctionCompiler`, `Flags`, `compile_extra`, `JITCodeLibrary`, `insert_user_function`: without them each function of
   a node is optimised and made machine code by itself, too, before it is with the loop that calls it.
 - `host_to_device`, `device_to_host`: without them the host takes 0.1 ms longer to send boundary values to a device.
-- `open_direct`, `_ipc_handle`, `_array_desc`, `DeviceNDArray`: without them messages between devices go through the
-  host.
+- `IpcHandle`, `open_direct`, `_ipc_handle`, `DeviceNDArray`, `binding`: without them messages between devices go
+  through the host.
 - `FakeCUDAArray`: without it simulators share no memory, and such messages cannot be tested.
 - `cgutils`, `ir`: without them nothing is prefetched, devices do not wait for each other, and there are no vectors.
 - The data model, templates and lowering: without them there are no vectors of nodes. The `metadata` of a template:
@@ -17,6 +17,8 @@
 """
 
 import ast
+import ctypes
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -74,12 +76,21 @@ def test_a_loop_is_found_on_disk_by_its_digest(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(config.ENABLE_CUDASIM, reason="the simulator has no memory of other processes")
-def test_memory_of_another_process_is_opened_by_what_is_told_of_it():
-    from numba.cuda.cudadrv import devicearray, driver
+def test_memory_of_another_process_is_opened_by_its_handle(monkeypatch):
+    from numba.cuda.cudadrv import driver
 
-    assert hasattr(driver.IpcHandle, "open_direct")
-    handle = devicearray.IpcArrayHandle(None, {"shape": (3,), "strides": (8,), "dtype": np.dtype(np.int64)})
-    assert (handle._ipc_handle, handle._array_desc["shape"]) == (None, (3,))
+    handle, opened = driver.binding.CUipcMemHandle(), []
+    ctypes.memmove(handle.getPtr(), bytes(range(64)), 64)
+    array = SimpleNamespace(
+        get_ipc_handle=lambda: SimpleNamespace(_ipc_handle=driver.IpcHandle(None, handle, 8, offset=16))
+    )
+    monkeypatch.setattr("numba.cuda.current_context", lambda: None)
+    monkeypatch.setattr(driver.IpcHandle, "open_direct", lambda held, context: opened.append(held))
+    with pytest.raises(Exception, match="CUDA"):  # of an array that is in no memory
+        numba_internals.opened_memory(numba_internals.memory_handle(array))
+    (held,) = opened
+    assert (held.size, held.offset) == (8, 16)
+    assert ctypes.string_at(held.handle.getPtr(), 64) == bytes(range(64))
 
 
 def test_a_simulated_array_is_memory_of_the_host():
