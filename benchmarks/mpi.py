@@ -28,7 +28,7 @@ from vessel_tree import vessel_tree  # noqa: E402
 
 from solver.backends.communicator import Communicator, world  # noqa: E402
 from solver.backends.cpu.cpu_driver import CpuDriver  # noqa: E402
-from solver.backends.distributed import DistributedDriver  # noqa: E402
+from solver.backends.distributed import DistributedDriver, OwnPart  # noqa: E402
 from solver.backends.driver import Driver  # noqa: E402
 from solver.backends.lattice import build_lattice  # noqa: E402
 from solver.domain.partition import partition  # noqa: E402
@@ -66,7 +66,7 @@ def measure(arguments: argparse.Namespace) -> None:
     assert shared is not None
     lattice = build_lattice(nodes, "trt", relaxation_rates(TAU, (TAU - 0.5) / 2), "bouzidi", arguments.precision)
     whole = CpuDriver(lattice) if ranks.rank == 0 else None
-    divided = DistributedDriver(lattice, shared["part"], CpuDriver, ranks)
+    divided = DistributedDriver(OwnPart.of_lattice(lattice, shared["part"], ranks), CpuDriver, ranks)
     inlets = [opening.role == "inlet" for opening in nodes.openings]
     rows = np.tile(INFLOW * np.array(inlets, np.float64), (arguments.steps, 1))
     found: dict[str, list[float]] = {name: [] for name in ("whole", "whole_cpu", "ranks", "ranks_cpu")}

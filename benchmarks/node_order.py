@@ -31,9 +31,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
+from pipeline.geometry.lattice.frame import mean_runs  # noqa: E402
 from solver.backends.driver import Driver  # noqa: E402
 from solver.backends.lattice import build_lattice  # noqa: E402
-from solver.domain.nodes import Neighbours, Nodes, mean_runs  # noqa: E402
+from solver.domain.nodes import Neighbours, Nodes  # noqa: E402
 from solver.kernels.collision import relaxation_rates  # noqa: E402
 from solver.run.setup import make_driver  # noqa: E402
 from tests.support.geometries import half_way_walls, nodes_from, observe  # noqa: E402

@@ -4,10 +4,10 @@
     make mpi
     python benchmarks/rank_memory.py --nodes 1e6 --ranks 1 2 4 --json results.json
 
-A tree of vessels with a steady inflow is solved for some steps by one process and by ranks, as a case is: node arrays
-are read, a state is kept on the way, the flow file is written. The most that each process held at a time, less what it
-holds for a tree of few nodes, which is that of its libraries, is its memory for the nodes; its share is that of one
-process over the number of ranks.
+A tree of vessels with a steady inflow is solved for some steps by one process and by ranks, as a case is: node arrays,
+divided for so many, are read, a state is kept on the way, the flow file is written. The most that each process held at
+a time, less what it holds for a tree of few nodes, which is that of its libraries, is its memory for the nodes; its
+share is that of one process over the number of ranks.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 from bench import provenance  # noqa: E402
 from vessel_tree import vessel_tree  # noqa: E402
 
-from solver.domain.nodes import save, stored_count  # noqa: E402
+from solver.domain.nodes import save  # noqa: E402
+from solver.domain.partition import partition  # noqa: E402
 from solver.ranks import rank  # noqa: E402
 from solver.ranks.launch import command_line, environment  # noqa: E402
 from solver.ranks.versions import versions  # noqa: E402
@@ -86,11 +87,12 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for count in (FEW, arguments.nodes):
-            save(vessel_tree(count), folder / f"{count:.0f}.h5")
-        nodes = stored_count(folder / f"{arguments.nodes:.0f}.h5")
+        made = {count: vessel_tree(count) for count in (FEW, arguments.nodes)}
+        nodes = made[arguments.nodes].count
         own: list[list[float]] = []
         for ranks in dict.fromkeys([1, *arguments.ranks]):
+            for count, each in made.items():  # as decompose divides it
+                save(replace(each, part=partition(each, ranks)), folder / f"{count:.0f}.h5")
             _, libraries, peaks = (  # the first may compile
                 peaks_mb(folder, folder / f"{count:.0f}.h5", ranks, arguments) for count in (FEW, FEW, arguments.nodes)
             )

@@ -46,7 +46,7 @@ from solver.backends.cuda.device import cuda  # noqa: E402
 from solver.backends.cuda.peer_driver import PeerDriver  # noqa: E402
 from solver.backends.cuda.peer_memory import why_not_connected  # noqa: E402
 from solver.backends.cuda.rank_devices import rank_device  # noqa: E402
-from solver.backends.distributed import DistributedDriver  # noqa: E402
+from solver.backends.distributed import DistributedDriver, OwnPart  # noqa: E402
 from solver.backends.driver import Driver  # noqa: E402
 from solver.backends.lattice import PRECISIONS, Lattice, build_lattice  # noqa: E402
 from solver.boundary.walls import WALLS  # noqa: E402
@@ -220,7 +220,9 @@ def speeds(ranks: Communicator, options: argparse.Namespace) -> Iterator[Row]:
             if some:
                 watched = Watched(some)
                 driver: Any = (
-                    CudaDriver(lattice) if count == 1 else WAYS[way](lattice, parts[count], CudaDriver, watched)
+                    CudaDriver(lattice)
+                    if count == 1
+                    else WAYS[way](OwnPart.of_lattice(lattice, parts[count], watched), CudaDriver, watched)
                 )
                 driver.advance(first_rows)
                 found = driver.share.whole(driver.fields()).velocity

@@ -38,7 +38,7 @@ from vessel_tree import vessel_tree  # noqa: E402
 
 from solver.backends.communicator import Communicator, world  # noqa: E402
 from solver.backends.cpu.cpu_driver import CpuDriver  # noqa: E402
-from solver.backends.distributed import DistributedDriver  # noqa: E402
+from solver.backends.distributed import DistributedDriver, OwnPart  # noqa: E402
 from solver.backends.lattice import Lattice, build_lattice  # noqa: E402
 from solver.domain.division import divide  # noqa: E402
 from solver.domain.nodes import Nodes  # noqa: E402
@@ -221,7 +221,10 @@ def measure(arguments: argparse.Namespace) -> None:
     nodes, own_nodes = vessel_tree(arguments.nodes), vessel_tree(arguments.nodes / ranks.size)
     shared = ranks.broadcast({"part": partition(nodes, ranks.size)} if ranks.rank == 0 else None)
     assert shared is not None
-    divided, own = DistributedDriver(laid_out(nodes), shared["part"], CpuDriver, ranks), CpuDriver(laid_out(own_nodes))
+    divided, own = (
+        DistributedDriver(OwnPart.of_lattice(laid_out(nodes), shared["part"], ranks), CpuDriver, ranks),
+        CpuDriver(laid_out(own_nodes)),
+    )
     rows, own_rows = boundary_values(nodes, arguments.steps), boundary_values(own_nodes, arguments.steps)
     part, took, costs = divided._part, [], []
     for repeat in range(arguments.repeats + 1):  # the first compiles

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, floor, log10, sqrt
 
-import numpy as np
-
 from solver.domain.addresses import row_stride
 from solver.domain.nodes import Nodes
 
@@ -34,11 +32,12 @@ class Size:
     @classmethod
     def of_nodes(cls, nodes: Nodes, q: int = 19) -> "Size":
         """Of given node arrays, with so many populations a node."""
-        walls, openings = len(nodes.wall_link_node), len(nodes.opening_link_node)
+        links = nodes.links
+        walls, openings = links["wall"], links["opening"]
         if q == 27:
-            through = int(np.count_nonzero(nodes.corner_link_opening))
-            walls, openings = walls + len(nodes.corner_link_opening) - through, openings + through
-        return cls(nodes.count, walls, openings, q)
+            through = links["corner through"]
+            walls, openings = walls + links["corner"] - through, openings + through
+        return cls(nodes.total, walls, openings, q)
 
     @classmethod
     def of_surface(cls, volume: float, wall_area: float, cap_area: float) -> "Size":

@@ -11,7 +11,7 @@ memory, :mod:`solver.backends.cuda.peer_driver` does without.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +24,18 @@ from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.share import BLOCK_ROWS, RankShare
 from solver.backends.splitting import Subdomain, split
 from solver.backends.subdomains import DividedDriver, Make
-from solver.boundary.walls import NEAR
+from solver.boundary.parabolic_walls import ParabolicWalls
+from solver.boundary.walls import NEAR, WallLinks
 from solver.domain.addresses import row_stride
-from solver.domain.excerpt import Excerpt
+from solver.domain.stencils import Stencils
+from solver.domain.whole import Whole, row_numbers
 from solver.kernels.sums import Limbs
 
 TIMED, TOGETHER = 7, 8
 """Times that are taken, after a first one, and exchanges one after another in each."""
 
 
-def places_of_walls(part: Subdomain, lattice: Lattice, around: Excerpt, ranks: Communicator) -> NDArray[np.int64]:
+def places_of_walls(part: Subdomain, lattice: Lattice, whole: Whole) -> NDArray[np.int64]:
     """Places of a part's wall links among those of the whole domain, if it is cut out of a lattice of its surroundings.
 
     Links stand there by groups of nodes, in these by their slots (:func:`solver.boundary.walls.wall_links`): places are
@@ -42,17 +44,17 @@ def places_of_walls(part: Subdomain, lattice: Lattice, around: Excerpt, ranks: C
     Parameters
     ----------
     part : the part of this rank.
-    lattice, around : its surroundings.
-    ranks : all of them, which call this together.
+    lattice : of its surroundings.
+    whole : all nodes, among which these are; all ranks call this together.
     """
     back, node = np.divmod(lattice.walls.slot[part.wall_links].astype(np.int64), lattice.stride)
-    group, within = np.divmod(around.rows[node], NEAR)
+    group, within = np.divmod(whole.rows[node].astype(np.int64), NEAR)
     key = (group * lattice.q + back) * NEAR + within
     order, places, before = np.argsort(key), np.empty(len(key), np.int64), 0
     size = NEAR * lattice.q * max(1, BLOCK_ROWS // NEAR)
-    for first in range(0, int(ranks.largest(key.max(initial=-1, keepdims=True))[0]) + 1, size):
+    for first in range(0, int(whole.ranks.largest(key.max(initial=-1, keepdims=True))[0]) + 1, size):
         own = order[slice(*np.searchsorted(key, (first, first + size), sorter=order).tolist())]
-        joined = np.sort(ranks.join(key[own]))
+        joined = np.sort(whole.ranks.join(key[own]))
         places[own] = before + np.searchsorted(joined, key[own])
         before += len(joined)
     return places
@@ -87,6 +89,68 @@ class ExchangeSpeed:
         )
 
 
+@dataclass(frozen=True)
+class OwnPart:
+    """The part of a rank, cut out of the lattice of the whole domain or of its surroundings.
+
+    Attributes
+    ----------
+    part : it.
+    whole : numbers of the whole domain, without its nodes and links but those at openings.
+    here : (lattice.count,) rows of the nodes of that lattice among all.
+    wall_links : in the whole domain.
+    moving : whether walls move anywhere.
+    """
+
+    part: Subdomain
+    whole: Lattice
+    here: NDArray[np.signedinteger]
+    wall_links: int
+    moving: bool
+
+    @classmethod
+    def of_lattice(
+        cls, lattice: Lattice, subdomain: NDArray[np.integer], ranks: Communicator, whole: Whole | None = None
+    ) -> Self:
+        """Cut the part of a rank out; all ranks call this together.
+
+        Parameters
+        ----------
+        lattice : of the whole domain, or of the surroundings of the own part.
+        subdomain : (lattice.count,) the rank that each of its nodes belongs to.
+        ranks : all of them.
+        whole : all nodes, where the lattice is that of surroundings.
+        """
+        (part,) = split(lattice, subdomain, {ranks.rank})
+        walls = part.lattice.walls
+        links, near = ranks.begin_sum(np.array([len(walls.slot), len(walls.nodes)]))().tolist()
+        moving = bool(ranks.largest(np.array([walls.moving], np.int64))[0])
+        walls = replace(walls, mass_correction_nodes=near)
+        part, count = replace(part, lattice=replace(part.lattice, walls=walls)), lattice.count
+        if whole:
+            places = places_of_walls(part, lattice, whole) if moving else part.wall_links
+            part = replace(part, rows=whole.rows[part.rows].astype(np.int64), wall_links=places)
+            count = whole.count
+        here = whole.rows if whole else row_numbers(np.arange(count), count)
+        return cls(part, _without_nodes(lattice, count), here, links, moving)
+
+
+def _without_nodes(lattice: Lattice, count: int) -> Lattice:
+    """What a driver of parts asks of the whole: no more than a node, or a link, of what there are as many as nodes."""
+    walls, stencils = lattice.walls, lattice.stencils
+    none = {name: array[:0].copy() for name, array in vars(walls).items() if isinstance(array, np.ndarray)}
+    return replace(
+        lattice,
+        count=count,
+        stride=row_stride(count),
+        addresses=np.zeros(0, lattice.addresses.dtype),
+        walls=WallLinks(**(vars(walls) | none)),
+        rheology=None,
+        stencils=Stencils(stencils.beside[:, :1].copy(), stencils.ends[:, :1].copy(), stencils.times[:, :1].copy()),
+        parabolic=ParabolicWalls.none(),
+    )
+
+
 class DistributedDriver(DividedDriver):
     """Runs the subdomain of this rank.
 
@@ -96,38 +160,19 @@ class DistributedDriver(DividedDriver):
 
     Parameters
     ----------
-    lattice : of the whole domain, or of the surroundings of the own part.
-    subdomain : (lattice.count,) the rank that each of its nodes belongs to.
+    own : that subdomain.
     make : makes the driver of a part.
     ranks : all of them.
-    around : these surroundings.
     way : that messages go, in words.
     """
 
-    def __init__(
-        self,
-        lattice: Lattice,
-        subdomain: NDArray[np.integer],
-        make: Make,
-        ranks: Communicator,
-        around: Excerpt | None = None,
-        way: str = "through the host",
-    ) -> None:
-        (part,), whole = split(lattice, subdomain, {ranks.rank}), lattice
-        walls = part.lattice.walls
-        links, near = ranks.begin_sum(np.array([len(walls.slot), len(walls.nodes)]))().tolist()
-        moving = bool(ranks.largest(np.array([walls.moving], np.int64))[0])
-        walls = replace(walls, mass_correction_nodes=near)
-        part = replace(part, lattice=replace(part.lattice, walls=walls))
-        if around:
-            whole = replace(lattice, count=around.count, stride=row_stride(around.count))
-            places = places_of_walls(part, lattice, around, ranks) if moving else part.wall_links
-            part = replace(part, rows=around.rows[part.rows], wall_links=places)
-        self._ranks, self._part = ranks, part
-        super().__init__(whole, [part], make, links, moving)
+    def __init__(self, own: OwnPart, make: Make, ranks: Communicator, way: str = "through the host") -> None:
+        whole, self._ranks, self._part = own.whole, ranks, own.part
+        super().__init__(whole, [own.part], make, own.wall_links, own.moving)
         (self._driver,) = self.drivers
-        self._ascending = np.argsort(self._part.rows)
-        self.share = RankShare(self._part.rows[self._ascending], whole.count, ranks)
+        self._ascending = row_numbers(np.argsort(self._part.rows), whole.count)
+        rows = row_numbers(self._part.rows[self._ascending], whole.count)
+        self.share = RankShare(rows, whole.count, ranks, own.here)
         if not self.on_host:
             ranks.beside_device()
         self.device = f"{self._driver.device}, {ranks.size} ranks"

@@ -34,14 +34,12 @@ def row_blocks(count: int, size: int | None = None) -> Iterator[slice]:
 
 
 class Share:
-    """All nodes: of the one process there is.
+    """All nodes: of the one process there is."""
 
-    Attributes
-    ----------
-    rows : of its nodes among the node arrays, ascending.
-    """
-
-    rows: slice | NDArray[np.int64] = slice(None)
+    @property
+    def here(self) -> slice | NDArray[np.intp]:
+        """Its nodes among the node arrays of this process, ascending."""
+        return slice(None)
 
     def blocks(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """Numbers of all nodes, (N, ...), some rows after others, from those of own nodes. All ranks ask for them, and
@@ -78,14 +76,26 @@ class RankShare(Share):
 
     Parameters
     ----------
-    rows : of its nodes, ascending.
+    rows : of its nodes among all, ascending.
     count : of all nodes.
     ranks : all of them.
+    here : rows among all of the nodes of its node arrays, ascending.
     """
 
-    def __init__(self, rows: NDArray[np.int64], count: int, ranks: Communicator) -> None:
-        self.rows: NDArray[np.int64] = rows
+    def __init__(
+        self,
+        rows: NDArray[np.signedinteger],
+        count: int,
+        ranks: Communicator,
+        here: NDArray[np.signedinteger],
+    ) -> None:
+        self.rows, self._here = rows, here
         self._count, self._ranks = count, ranks
+
+    @property
+    def here(self) -> NDArray[np.intp]:
+        """Its nodes among the node arrays of this process."""
+        return np.searchsorted(self._here, self.rows)
 
     def blocks(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """Numbers of all nodes; nothing but on the first rank."""

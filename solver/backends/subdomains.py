@@ -14,6 +14,7 @@ the exchange begins, and the others, which touch nothing of what is exchanged, c
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,8 +67,10 @@ class DividedDriver(ABC):
     share: Share = Share()
 
     def __init__(self, whole: Lattice, subdomains: list[Subdomain], make: Make, walls: int, moving: bool) -> None:
-        self.subdomains = subdomains
-        self.drivers = [make(part.lattice) for part in self.subdomains]
+        self.drivers = [make(part.lattice) for part in subdomains]
+        self.subdomains = [  # without the tables that drivers do not need any more
+            replace(part, lattice=driver.lattice) for part, driver in zip(subdomains, self.drivers, strict=True)
+        ]
         self.on_host = self.drivers[0].on_host
         self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
         self._has_feedback, self._walled = whole.has_feedback, walls > 0

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.domain.border import Border
 from solver.domain.nodes import Neighbours, Nodes, Opening
 from solver.kernels.d3q19 import Q
 
@@ -42,7 +43,7 @@ class LayerFriction:
     opening : its index.
     normal : (3,) of its cap, out of the vessel.
     resistance : drho over the flow, lattice units.
-    rows : (K,) nodes of the layers.
+    rows : (K,) nodes of the layers, among all.
     upstream : (K,) part of the friction that lies upstream of each.
     upstream_of_cap : its mean over the nodes with a link through the cap.
     depth : of the layers, spacings.
@@ -51,7 +52,7 @@ class LayerFriction:
     opening: int
     normal: NDArray[np.float64]
     resistance: float
-    rows: NDArray[np.intp]
+    rows: NDArray[np.int64]
     upstream: NDArray[np.float64]
     upstream_of_cap: float
     depth: float
@@ -110,7 +111,8 @@ def _raised(
     """
     blend, frictions = np.zeros(nodes.count), []
     for opening, rows, depth, share in _layers(nodes, ids, layers) if raised else ():
-        blend[rows] = np.maximum(blend[rows], share)
+        here, of_layer = nodes.among_here(rows)
+        blend[here] = np.maximum(blend[here], share[of_layer])
         area = opening.area_mm2 / nodes.spacing_mm**2
         factor = 12 / area**4 if nodes.one_layer else 8 * np.pi / area**3
         within = layers + 0.5 - np.clip(depth, 0.5, layers + 0.5)
@@ -131,22 +133,26 @@ def _raised(
 
 def _layers(
     nodes: Nodes, ids: Sequence[int], layers: int
-) -> Iterator[tuple[Opening, NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]]:
-    """Each of these openings with the nodes of its layers, their depth in spacings, and their share: 1 at nodes with a
-    link through the opening. A node belongs to an opening that so many links lead to.
+) -> Iterator[tuple[Opening, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]]:
+    """Each of these openings with the nodes of its layers, as rows of all, their depth in spacings, and their share: 1
+    at nodes with a link through the opening. A node belongs to an opening that so many links lead to.
     """
-    neighbours = Neighbours(nodes)
-    beside = [neighbours.along(i) for i in range(1, Q)]
+    links = Neighbours(nodes).table(range(1, Q))
+    border = Border(nodes, links)
     for opening in (nodes.openings[number - 1] for number in ids):
         linked = np.unique(nodes.opening_link_node[nodes.opening_link_opening == opening.id])
         near = np.zeros(nodes.count, np.bool_)
         near[linked] = True
         for _ in range(layers):
-            reached = np.concatenate([ends[near] for ends in beside])
+            reached = links[near].ravel()
             near[reached[reached >= 0]] = True
-        rows = np.flatnonzero(near)
-        depth = (np.array(opening.centre_mm) - nodes.points_mm(rows)) @ np.array(opening.normal) / nodes.spacing_mm
+            border.swap(near)
+        here = np.flatnonzero(near & border.own)
+        rows, at_cap = (nodes.ranks.join(each) for each in (nodes.rows[here], np.isin(here, linked)))
+        order, position = np.argsort(rows), nodes.ranks.join(nodes.position[here].ravel()).reshape(-1, 3)
+        points = nodes.place_of(position[order])
+        depth = (np.array(opening.centre_mm) - points) @ np.array(opening.normal) / nodes.spacing_mm
         share = np.clip(1 - (depth - 0.5) / layers, 0, 1) ** 2
-        share[np.isin(rows, linked)] = 1
+        share[at_cap[order]] = 1
         kept = share > 0
-        yield opening, rows[kept], depth[kept], share[kept]
+        yield opening, rows[order][kept], depth[kept], share[kept]

@@ -236,7 +236,7 @@ def require_sliding(nodes: Nodes, moving: Mapping[str, Vector]) -> None:
 
     Parameters
     ----------
-    nodes : the geometry, all of it.
+    nodes : the geometry; all ranks ask together.
     moving : velocity of the patches that move, lattice units, by name.
 
     Raises
@@ -244,10 +244,11 @@ def require_sliding(nodes: Nodes, moving: Mapping[str, Vector]) -> None:
     StageError
         If one would push fluid through itself.
     """
-    added = moving_walls(nodes, moving)
+    added, own = moving_walls(nodes, moving), nodes.is_own[nodes.wall_link_node]
     for name in moving:
-        mine = nodes.wall_link_patch == nodes.patches.index(name) + 1
-        through = abs(added[mine].sum()) / max(np.abs(added[mine]).sum(), 1e-300)
+        mine = added[own & (nodes.wall_link_patch == nodes.patches.index(name) + 1)]
+        pushes, moves = (nodes.ranks.join(np.array([each])).sum() for each in (mine.sum(), np.abs(mine).sum()))
+        through = abs(pushes) / max(moves, 1e-300)
         if through > MAX_THROUGH:
             raise StageError(
                 f"solve.patches.{name}: {through:.0%} of its velocity is through the wall (at most {MAX_THROUGH:.0%});"

@@ -6,76 +6,220 @@ What a part needs of others is told by nodes a few links away: whom links reach,
 taken. All nodes at openings belong to every excerpt, since what a link there gets follows from all of its opening.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.domain.nodes import ARRAYS, FLUID, Nodes
+from solver.domain.whole import BLOCK_ROWS, Ranks, Whole, row_numbers
+from solver.runtime.errors import StageError
 
 NEAR = 5
 """Links within which all nodes around a part belong to its excerpt: the force of solver/kernels/isotropy.py reaches a
 node two links away of another part, whose differences are found from nodes up to three links further."""
 
+OF_NODES = ("position", "tag", "opening", "distance_mm", "part")
+OF_WALLS = ("wall_position", "wall_distance_mm")
+KINDS = ("wall", "opening", "corner")
+
+
+class NodeArrays(Protocol):
+    """Node arrays, in memory or in a file, of which some rows are read after others."""
+
+    @property
+    def bare(self) -> Nodes:
+        """The same geometry without nodes and links."""
+
+    def length(self, name: str) -> int:
+        """Rows of an array."""
+
+    def read(self, name: str, rows: slice) -> NDArray[Any]:
+        """Rows of an array; those of ``part`` all ranks ask for together."""
+
+    def all_nodes(self) -> Nodes:
+        """All of them."""
+
 
 @dataclass(frozen=True)
-class Excerpt:
-    """Some nodes of a geometry.
+class InMemory:
+    """Node arrays at hand.
 
     Attributes
     ----------
-    nodes : they and their links, in the order of all.
-    rows : (R,) their rows among all nodes.
-    count : of all nodes.
+    nodes : all of them.
     """
 
     nodes: Nodes
-    rows: NDArray[np.int64]
-    count: int
+
+    @property
+    def bare(self) -> Nodes:
+        """The geometry alone."""
+        return replace(self.nodes, **{name: getattr(self.nodes, name)[:0] for name in ARRAYS})
+
+    def length(self, name: str) -> int:
+        """Rows of an array."""
+        return len(getattr(self.nodes, name))
+
+    def read(self, name: str, rows: slice) -> NDArray[Any]:
+        """Rows of an array."""
+        found: NDArray[Any] = getattr(self.nodes, name)[rows]
+        return found
+
+    def all_nodes(self) -> Nodes:
+        """All of them."""
+        return self.nodes
 
 
-def excerpt(nodes: Nodes, part: int) -> Excerpt:
-    """The nodes of a part and those around them, and all at openings.
+def excerpt(given: NodeArrays, ranks: Ranks) -> Nodes:
+    """The nodes of the part of a rank and those around them, and all at openings, with their links.
+
+    What is as large as the whole is read some rows after others, and never held.
 
     Parameters
     ----------
-    nodes : the geometry.
-    part : number of the part.
+    given : node arrays of the whole.
+    ranks : all of them; this one takes the part of its number.
+
+    Raises
+    ------
+    StageError
+        If arrays are not as long as others, or links name nodes that there are not.
     """
-    size = np.array(nodes.shape[::-1], np.int64) // NEAR + 3
-    own = np.ravel_multi_index(tuple(_cells_around(nodes, nodes.position[nodes.part == part]).T), tuple(size))
-    own.sort()
-    cell = np.ravel_multi_index(tuple((nodes.position // NEAR + 1).T), tuple(size))
-    place = np.minimum(np.searchsorted(own, cell), len(own) - 1)
-    rows = np.flatnonzero((own[place] == cell) | (nodes.tag != FLUID))
-    return Excerpt(_of_rows(nodes, rows), rows, nodes.count)
+    alike = {"node": OF_NODES, "wall node": OF_WALLS} | {f"{kind} link": _of_links(kind) for kind in KINDS}
+    for what, names in alike.items():
+        if len({given.length(name) for name in names}) > 1:
+            _refuse(f"{what} arrays are equally long")
+    count = given.length("position")
+    bare = given.bare
+    own, sizes, extent = _own_cells(given, bare, ranks.rank)
+    if not (len(own) and sizes.all()):
+        _refuse("parts are numbered 0, 1, ... and none is empty")
+    around = _around(bare, own)
+
+    def near(position: NDArray[np.int32], tag: NDArray[np.int8], _: NDArray[np.int16]) -> NDArray[np.bool_]:
+        cell = _number(bare, position // NEAR + 1)
+        place = np.minimum(np.searchsorted(around, cell), len(around) - 1)
+        return np.asarray((around[place] == cell) | (tag != FLUID))
+
+    rows, of_nodes = _picked(given, OF_NODES, ("position", "tag", "part"), near)
+    found: dict[str, Any] = {**of_nodes}
+    links = {}
+    for kind in KINDS:
+        _, of_kind = _picked(given, _of_links(kind), (f"{kind}_link_node",), _Among(rows, count))
+        found |= of_kind
+        found[f"{kind}_link_node"] = np.searchsorted(rows, found[f"{kind}_link_node"]).astype(np.int32)
+        links[kind] = given.length(f"{kind}_link_node")
+    through = (np.count_nonzero(block) for _, (block,) in _blocks(given, ("corner_link_opening",)))
+    links["corner through"] = int(sum(through))
+    walls, of_link = np.unique(found["wall_link_wall"], return_inverse=True)
+    if len(walls) and not (walls[0] >= 0 and walls[-1] < given.length("wall_position")):
+        _refuse("links name existing nodes")
+    found["wall_link_wall"] = of_link.astype(np.int32)
+    found |= {name: _rows_of(given, name, walls) for name in OF_WALLS}
+    whole = Whole(ranks, row_numbers(rows, count), count, extent, sizes, links, given.all_nodes)
+    return replace(bare, **found, whole=whole)
 
 
-def _cells_around(nodes: Nodes, position: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Cells of `NEAR` nodes a side that have one of these, and the cells beside those, (C, 3), from 1."""
+def _refuse(rule: str) -> None:
+    raise StageError(f"node arrays break the rule that {rule}; run decompose again")
+
+
+def _of_links(kind: str) -> tuple[str, ...]:
+    """Names of the arrays of links of a kind."""
+    return tuple(name for name in ARRAYS if name.startswith(f"{kind}_link_"))
+
+
+def _blocks(given: NodeArrays, names: tuple[str, ...]) -> Iterator[tuple[int, list[NDArray[Any]]]]:
+    """Some rows of arrays after others: the first one, and the rows of each."""
+    count = given.length(names[0])
+    for first in range(0, count, BLOCK_ROWS):
+        yield first, [given.read(name, slice(first, min(first + BLOCK_ROWS, count))) for name in names]
+
+
+@dataclass(frozen=True)
+class _Among:
+    """Tells links of some fluid nodes, by their rows, ascending, from those of others."""
+
+    rows: NDArray[np.int64]
+    count: int
+
+    def __call__(self, node: NDArray[np.int32]) -> NDArray[np.bool_]:
+        if len(node) and not (node.min() >= 0 and node.max() < self.count):
+            _refuse("links name existing nodes")
+        place = np.minimum(np.searchsorted(self.rows, node), len(self.rows) - 1)
+        return np.asarray(self.rows[place] == node)
+
+
+def _picked(
+    given: NodeArrays, names: tuple[str, ...], of: tuple[str, ...], wanted: Callable[..., NDArray[np.bool_]]
+) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:
+    """Rows of arrays that are wanted for what the arrays `of` have, and which these are."""
+    rows: list[NDArray[np.int64]] = []
+    pieces: dict[str, list[NDArray[Any]]] = {name: [given.read(name, slice(0, 0))] for name in names}
+    for first, some in _blocks(given, of):
+        kept = np.flatnonzero(wanted(*some))
+        rows.append(first + kept)
+        if len(kept):
+            within = slice(first, first + len(some[0]))
+            for name in names:
+                block = some[of.index(name)] if name in of else given.read(name, within)
+                pieces[name].append(block[kept])
+    return np.concatenate([np.zeros(0, np.int64), *rows]), {name: np.concatenate(pieces.pop(name)) for name in names}
+
+
+def _rows_of(given: NodeArrays, name: str, rows: NDArray[np.integer]) -> NDArray[Any]:
+    """Rows of an array, ascending."""
+    pieces = [given.read(name, slice(0, 0))]
+    for first, (block,) in _blocks(given, (name,)):
+        own = slice(*np.searchsorted(rows, (first, first + len(block))).tolist())
+        pieces.append(block[rows[own] - first])
+    return np.concatenate(pieces)
+
+
+def _own_cells(
+    given: NodeArrays, bare: Nodes, part: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[int, int, int]]:
+    """Numbers of the cells of `NEAR` nodes a side that have a node of a part; nodes of each part, and along axes."""
+    cells, sizes = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    low, high = np.full(3, np.iinfo(np.int32).max), np.full(3, np.iinfo(np.int32).min)
+    for _, (position, of_part) in _blocks(given, ("position", "part")):
+        low, high = np.minimum(low, position.min(axis=0)), np.maximum(high, position.max(axis=0))
+        there = np.bincount(of_part, minlength=len(sizes))
+        there[: len(sizes)] += sizes
+        sizes = there
+        own = _with_images(bare, position[of_part == part])
+        cells = np.union1d(cells, _number(bare, own // NEAR + 1))
+    x, y, z = (high - low + 1).tolist()
+    return cells, sizes, (x, y, z)
+
+
+def _grid(nodes: Nodes) -> NDArray[np.int64]:
+    """Cells along (x, y, z), with one beyond each border."""
+    return np.array(nodes.shape[::-1], np.int64) // NEAR + 3
+
+
+def _number(nodes: Nodes, cell: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Numbers of cells, (C, 3), from 1."""
+    return np.ravel_multi_index(tuple(cell.T), tuple(_grid(nodes)))
+
+
+def _with_images(nodes: Nodes, position: NDArray[np.int32]) -> NDArray[np.integer]:
+    """Positions, and of those near a border at which the lattice repeats also where they lie beyond the other one."""
     size = np.array(nodes.shape[::-1], np.int64)
-    for axis in np.flatnonzero(nodes.periodic):  # what lies near the border lies near the other one, too
+    for axis in np.flatnonzero(nodes.periodic):
         low, high = position[:, axis] < NEAR, position[:, axis] >= size[axis] - NEAR
         moved = np.where(np.arange(3) == axis, size, 0)
         position = np.concatenate((position, position[low] + moved, position[high] - moved))
-    cells = np.unique(position // NEAR + 1, axis=0)
-    around = np.unique(np.concatenate([cells + step for step in product((-1, 0, 1), repeat=3)]), axis=0)
-    return around[((around >= 0) & (around < size // NEAR + 3)).all(axis=1)]
+    return position
 
 
-def _of_rows(nodes: Nodes, rows: NDArray[np.int64]) -> Nodes:
-    """Some fluid nodes, by their rows, ascending, with their links and the wall nodes at the ends of these."""
-    number = np.full(nodes.count, -1, np.int32)
-    number[rows] = np.arange(len(rows))
-    found: dict[str, Any] = {name: getattr(nodes, name)[rows] for name in ARRAYS if "_" not in name}
-    found["distance_mm"] = nodes.distance_mm[rows]
-    for kind in ("wall", "opening", "corner"):
-        kept = np.flatnonzero(number[getattr(nodes, f"{kind}_link_node")] >= 0)
-        found |= {name: getattr(nodes, name)[kept] for name in ARRAYS if name.startswith(f"{kind}_link_")}
-        found[f"{kind}_link_node"] = number[found[f"{kind}_link_node"]]
-    walls, found["wall_link_wall"] = np.unique(found["wall_link_wall"], return_inverse=True)
-    found["wall_link_wall"] = found["wall_link_wall"].astype(np.int32)
-    found |= {name: getattr(nodes, name)[walls] for name in ("wall_position", "wall_distance_mm")}
-    return replace(nodes, **found)
+def _around(nodes: Nodes, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers of some cells and of those beside them, ascending."""
+    grid = _grid(nodes)
+    place = np.stack(np.unravel_index(cells, tuple(grid)), axis=1)
+    around = np.concatenate([place + step for step in product((-1, 0, 1), repeat=3)])
+    return np.unique(_number(nodes, around[((around >= 0) & (around < grid)).all(axis=1)]))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from solver.domain.link_graph import link_table
 from solver.domain.nodes import FLUID, INLET, OUTLET, Neighbours, Nodes, check
-from solver.domain.sections import connected
+from solver.domain.slices import connected
 from solver.kernels.d3q19 import OPPOSITE, VELOCITIES, Q
 
 REACH = 1.0
@@ -54,7 +54,7 @@ def halved(nodes: Nodes) -> tuple[Nodes, Rows]:
     fine = _FineLinks(nodes)
     rows = np.setdiff1d(rows, _behind_walls(_bare(nodes, rows, first), rows, fine))
     if nodes.openings:
-        piece = connected(link_table(_bare(nodes, rows, first)), np.zeros(len(rows), np.int32))
+        piece = connected(link_table(_bare(nodes, rows, first)))
         rows = rows[piece == np.bincount(piece).argmax()]
     coarse, rows = _linked(_bare(nodes, rows, first), rows, fine)
     for opening in coarse.openings:

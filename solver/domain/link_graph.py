@@ -84,13 +84,6 @@ def link_table(nodes: Nodes) -> Links:
     return table
 
 
-def distances(links: Links, seeds: Rows) -> NDArray[np.int32]:
-    """Lengths of the shortest ways from some nodes to all, (N,), in fifths of a spacing; other pieces follow beyond."""
-    distance, part = np.full(len(links), UNSEEN, np.int32), np.zeros(len(links), np.int16)
-    ways(links, part, np.concatenate((seeds, np.arange(len(links)))), LENGTHS, distance, len(seeds))
-    return distance
-
-
 def pieces(links: Links, part: Part) -> NDArray[np.int64]:
     """Number of connected pieces of each part."""
     return np.array(
@@ -105,9 +98,9 @@ def seed_pieces(links: Links, part: Part, members: Rows) -> tuple[int, int]:
 
 @njit(cache=True)
 def ways(
-    links: Links, part: Part, members: Rows, lengths: NDArray[np.int32], distance: NDArray[np.int32], together: int = 1
+    links: Links, part: Part, members: Rows, lengths: NDArray[np.int32], distance: NDArray[np.int32]
 ) -> tuple[int, int]:
-    """Lengths of shortest ways from the first members, so many, in other pieces from their first, beyond the last.
+    """Lengths of shortest ways from the first member, in other pieces from their first, beyond the last.
 
     A queue of vertices whose distance has become less: nearly in order of distance, so that few come twice.
 
@@ -118,7 +111,6 @@ def ways(
     members : vertices that are asked for.
     lengths : (18,) of links.
     distance : (V,) that is written; `UNSEEN` at first.
-    together : number of members that ways begin at.
 
     Returns
     -------
@@ -130,10 +122,8 @@ def ways(
         if distance[members[k]] != UNSEEN:
             continue
         found += 1
-        head, tail = 0, 0
-        for seed in members[k : k + (together if k == 0 else 1)]:
-            distance[seed], queue[tail] = begin, seed
-            tail += 1
+        head = 0
+        distance[members[k]], queue[0], tail = begin, members[k], 1
         while head != tail:
             n = queue[head]
             head = head + 1 if head < len(members) else 0

@@ -19,11 +19,12 @@ from solver.domain.node_types import (
     keys_of,
 )
 from solver.kernels.d3q19 import Q
+from solver.kernels.velocity_sets import velocity_set
 from solver.runtime.errors import StageError
 
 
 def check(nodes: Nodes) -> None:
-    """Check what every user of node arrays relies on.
+    """Check what every user of node arrays relies on; of a part, what its own nodes tell of it.
 
     Raises
     ------
@@ -83,10 +84,12 @@ def _values(nodes: Nodes) -> dict[str, bool]:
         "tags ascend": bool((nodes.tag[1:] >= nodes.tag[:-1]).all()),
         "distances of fluid nodes are not negative": bool((nodes.distance_mm >= 0).all()),
         "distances of wall nodes are numbers": not np.isnan(nodes.wall_distance_mm).any(),
-        "parts are numbered 0, 1, ... and none is empty": bool(
-            (nodes.part >= 0).all() and np.bincount(nodes.part).all()
-        ),
+        "parts are numbered 0, 1, ... and none is empty": bool((nodes.part >= 0).all() and _part_sizes(nodes).all()),
     }
+
+
+def _part_sizes(nodes: Nodes) -> NDArray[np.int64]:
+    return nodes.whole.sizes if nodes.whole else np.bincount(nodes.part)
 
 
 def _order(nodes: Nodes) -> dict[str, bool]:
@@ -162,18 +165,27 @@ def _links_are_complete(nodes: Nodes) -> bool:
     for kind in ("wall", "opening"):
         if not _list(listed, getattr(nodes, f"{kind}_link_node"), getattr(nodes, f"{kind}_link_direction")):
             return False  # a link is listed twice
-    neighbours = Neighbours(nodes)
-    return all(_agrees(listed, neighbours.along(forward), forward, False) for forward in range(1, Q, 2))
+    return _agree(nodes, listed, range(1, Q), False)
 
 
 def _corner_links_are_complete(nodes: Nodes) -> bool:
     """Whether all links along corners are listed that end on no fluid node, or none at all, as where none are known."""
-    if not len(nodes.corner_link_node):
+    if not nodes.links["corner"]:
         return True
-    listed, neighbours = np.zeros(nodes.count, np.uint32), Neighbours(nodes)
-    return _list(listed, nodes.corner_link_node, nodes.corner_link_direction) and all(
-        _agrees(listed, neighbours.along(forward), forward, True) for forward in range(Q, len(STEPS), 2)
-    )
+    listed = np.zeros(nodes.count, np.uint32)
+    known = _list(listed, nodes.corner_link_node, nodes.corner_link_direction)
+    return known and _agree(nodes, listed, range(Q, len(STEPS)), True)
+
+
+def _agree(nodes: Nodes, listed: NDArray[np.uint32], directions: range, cut: bool) -> bool:
+    """Whether just those links are listed that end on no fluid node, with `cut` of :func:`_agrees`; of a part those of
+    its own nodes, whose ends are all here.
+    """
+    neighbours = Neighbours(nodes)
+    if nodes.whole:
+        own, back = nodes.is_own, velocity_set(len(STEPS)).opposite
+        return all(_own_agree(listed, neighbours.along(i), own, i, int(back[i]), cut) for i in directions)
+    return all(_agrees(listed, neighbours.along(forward), forward, cut) for forward in directions[::2])
 
 
 @njit(cache=True)
@@ -204,6 +216,24 @@ def _agrees(listed: NDArray[np.uint32], ends: NDArray[np.int32], forward: int, c
             wrong += (listed[n] & there) == 0
         unlisted += (listed[n] & back) == 0
     return wrong == 0 and joined == unlisted
+
+
+# many parameters because compiled loops take arrays, not objects
+@njit(parallel=True, cache=True)
+def _own_agree(
+    listed: NDArray[np.uint32], ends: NDArray[np.int32], own: NDArray[np.bool_], i: int, back: int, cut: bool
+) -> bool:
+    """The same of a direction and some nodes."""
+    there, home = np.uint32(1) << np.uint32(i), np.uint32(1) << np.uint32(back)
+    wrong = 0
+    for n in prange(len(ends)):
+        if own[n]:
+            out = (listed[n] & there) != 0
+            if ends[n] < 0:
+                wrong += not out
+            else:
+                wrong += out != ((listed[ends[n]] & home) != 0) or (out and not cut)
+    return wrong == 0
 
 
 def _openings_are_linked(nodes: Nodes) -> bool:

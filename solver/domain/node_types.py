@@ -5,7 +5,7 @@ A fluid node is named by its row in the fluid array, a wall node (solid, next to
 Positions are lattice indices ``(x, y, z)``; the place of index ``(0, 0, 0)`` in the patient is ``origin_mm`` (LPS).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final, Literal
@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from solver.domain.whole import ALONE, Ranks, Whole
 from solver.kernels.d3q19 import Q
 from solver.kernels.velocity_sets import D3Q27
 from solver.runtime.errors import StageError
@@ -94,6 +95,7 @@ class Nodes:
     patches : names of parts of the wall that can be told from the rest, to move or to slip.
     axes : axes (0: x, 1: y, 2: z) from the one that runs fastest in the order of the nodes to the slowest.
     q : directions that wall and opening links are listed for: 19, or 27 behind :meth:`with_corners`.
+    whole : all nodes, where these are those of a part of them and around it; none where these are all.
     """
 
     spacing_mm: float
@@ -127,16 +129,59 @@ class Nodes:
     corner_link_opening: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))
     corner_link_profile: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
     q: int = Q
+    whole: Whole | None = None
+
+    @property
+    def extent(self) -> tuple[int, int, int]:
+        """Nodes from the first to the last of all fluid nodes along (x, y, z)."""
+        if self.whole:
+            return self.whole.extent
+        x, y, z = (np.ptp(self.position, axis=0) + 1).tolist()
+        return x, y, z
 
     @property
     def one_layer(self) -> bool:
         """Whether the fluid nodes are one layer along an axis, so that an area is a height."""
-        return not np.ptp(self.position, axis=0).all()
+        return 1 in self.extent
 
     @property
     def count(self) -> int:
-        """Number of fluid nodes."""
+        """Number of fluid nodes that are here."""
         return len(self.position)
+
+    @property
+    def total(self) -> int:
+        """Number of all fluid nodes."""
+        return self.whole.count if self.whole else self.count
+
+    @property
+    def links(self) -> Mapping[str, int]:
+        """How many links all fluid nodes have of each kind, see :class:`solver.domain.whole.Whole`."""
+        if self.whole:
+            return self.whole.links
+        found = {kind: len(getattr(self, f"{kind}_link_node")) for kind in ("wall", "opening", "corner")}
+        return found | {"corner through": int(np.count_nonzero(self.corner_link_opening))}
+
+    @property
+    def ranks(self) -> Ranks:
+        """Processes that have all fluid nodes together."""
+        return self.whole.ranks if self.whole else ALONE
+
+    @property
+    def rows(self) -> NDArray[np.signedinteger]:
+        """Rows of the nodes that are here among all, (N,), ascending."""
+        return self.whole.rows if self.whole else np.arange(self.count)
+
+    def among_here(self, rows: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Nodes that are here of some rows among all, (K,), and which of the rows these are."""
+        place = np.minimum(np.searchsorted(self.rows, rows), self.count - 1)
+        there = np.flatnonzero(self.rows[place] == rows)
+        return place[there], there
+
+    @property
+    def is_own(self) -> NDArray[np.bool_]:
+        """Which of the nodes that are here belong to this process alone, (N,)."""
+        return self.part == self.whole.ranks.rank if self.whole else np.ones(self.count, np.bool_)
 
     @property
     def ranges(self) -> dict[int, slice]:
@@ -152,7 +197,21 @@ class Nodes:
 
     def points_mm(self, rows: slice | NDArray[np.integer] = slice(None)) -> NDArray[np.float64]:
         """Places of the fluid nodes, or of some of them, (N, 3), (x, y, z), LPS, mm."""
-        return self.position[rows] * self.spacing_mm + np.asarray(self.origin_mm)
+        return self.place_of(self.position[rows])
+
+    def place_of(self, position: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Places of lattice indices, (..., 3), (x, y, z), LPS, mm."""
+        return position * self.spacing_mm + np.asarray(self.origin_mm)
+
+    def place_mm(self, row: int) -> NDArray[np.float64]:
+        """Place of the fluid node of a row among all, (3,), (x, y, z), LPS, mm; all ranks ask together."""
+        here, _ = self.among_here(np.array([row]))
+        position = self.position[here[self.is_own[here]]].sum(axis=0, dtype=np.int64)
+        return self.place_of(self.ranks.begin_sum(position)())
+
+    def all_nodes(self) -> "Nodes":
+        """The node arrays of all, which all ranks ask for together: for what is not divided yet."""
+        return self.whole.all_nodes() if self.whole else self
 
     def with_corners(self) -> "Nodes":
         """The same for a solver with 27 populations: links along corners stand among those of wall and openings.
@@ -167,7 +226,7 @@ class Nodes:
         """
         if self.q == len(STEPS):
             return self
-        if not len(self.corner_link_node) and not _corners_are_joined(self):
+        if not self.links["corner"] and not _corners_are_joined(self):
             raise StageError("node arrays were made without links along corners; run decompose again")
         order = np.lexsort((self.corner_link_node, self.corner_link_direction))
         wall, through = (order[(self.corner_link_opening[order] > 0) == kind] for kind in (False, True))
@@ -248,8 +307,8 @@ def ends_of_links(nodes: Nodes, node: NDArray[np.integer], direction: NDArray[np
 
 def _corners_are_joined(nodes: Nodes) -> bool:
     """Whether there is a fluid node at the end of every link along corners."""
-    neighbours = Neighbours(nodes)
-    return all((neighbours.along(forward) >= 0).all() for forward in range(Q, len(STEPS), 2))
+    neighbours, own = Neighbours(nodes), nodes.is_own
+    return all((neighbours.along(forward)[own] >= 0).all() for forward in range(Q, len(STEPS), 2))
 
 
 def _strides(nodes: Nodes) -> NDArray[np.int64]:
@@ -275,14 +334,9 @@ def flat_index(position: NDArray[np.int32], strides: NDArray[np.int64]) -> NDArr
     return place
 
 
-def mean_runs(fluid: NDArray[np.bool_]) -> tuple[float, float, float]:
-    """Mean number of fluid nodes, [z, y, x], that follow each other without a gap along (x, y, z)."""
-    count = int(np.count_nonzero(fluid))
-    begun = []
-    for along in (2, 1, 0):
-        line = np.moveaxis(fluid, along, 0)
-        begun.append(int(np.count_nonzero(line[0])) + int(np.count_nonzero(line[1:] > line[:-1])))
-    return count / begun[0], count / begun[1], count / begun[2]
+def only_at(nodes: Nodes, position: NDArray[np.int32]) -> Nodes:
+    """The same lattice with fluid nodes at these places alone, (N, 3), of which only their neighbours can be asked."""
+    return replace(nodes, position=position, whole=None)
 
 
 class Neighbours:

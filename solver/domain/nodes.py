@@ -7,7 +7,7 @@ Their types are in :mod:`solver.domain.node_types`, their rules in :mod:`solver.
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +27,7 @@ from solver.domain.node_types import (
     Nodes,
     Opening,
     flat_index,
-    mean_runs,
+    only_at,
 )
 from solver.kernels.d3q19 import Q
 from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
@@ -48,10 +48,12 @@ __all__ = [
     "check",
     "flat_index",
     "load",
-    "mean_runs",
+    "only_at",
+    "opened",
     "parse_openings",
     "save",
     "stored_count",
+    "without_nodes",
 ]
 
 FORMAT = "hemolattice-nodes-5"
@@ -86,20 +88,26 @@ def load(path: Path) -> Nodes:
     StageError
         If the file is not one of ours, is damaged, or breaks an invariant.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         arrays: dict[str, Any] = {name: np.asarray(file[name][()]) for name in ARRAYS}
-        nodes = Nodes(
-            spacing_mm=float(file.attrs["spacing_mm"]),
-            origin_mm=_triple(file.attrs["origin_mm"], float),
-            shape=_triple(file.attrs["shape"], int),
-            openings=parse_openings(json.loads(file.attrs["openings"])),
-            periodic=_triple(file.attrs["periodic"], bool),
-            axes=_triple(file.attrs["axes"], int),
-            patches=tuple(str(name) for name in json.loads(file.attrs["patches"])),
-            **arrays,
-        )
+        nodes = replace(without_nodes(file), **arrays)
         check(nodes)
     return nodes
+
+
+def without_nodes(file: h5py.File) -> Nodes:
+    """The geometry of an open file without its nodes and links."""
+    none: dict[str, Any] = {name: np.asarray(file[name][:0]) for name in ARRAYS}
+    return Nodes(
+        spacing_mm=float(file.attrs["spacing_mm"]),
+        origin_mm=_triple(file.attrs["origin_mm"], float),
+        shape=_triple(file.attrs["shape"], int),
+        openings=parse_openings(json.loads(file.attrs["openings"])),
+        periodic=_triple(file.attrs["periodic"], bool),
+        axes=_triple(file.attrs["axes"], int),
+        patches=tuple(str(name) for name in json.loads(file.attrs["patches"])),
+        **none,
+    )
 
 
 def stored_count(path: Path) -> int:
@@ -110,13 +118,19 @@ def stored_count(path: Path) -> int:
     StageError
         If the file is not one of ours, or is damaged.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         return len(file["position"])
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[h5py.File]:
-    """A file of node arrays; what fails while it is read is said with its name."""
+def opened(path: Path) -> Iterator[h5py.File]:
+    """A file of node arrays; what fails while it is read is said with its name.
+
+    Raises
+    ------
+    StageError
+        If it is not one of ours, is damaged, or breaks an invariant.
+    """
     try:
         require_checksum_trailer(path)
         with h5py.File(path, "r") as file:

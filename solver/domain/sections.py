@@ -21,36 +21,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, prange
 from numpy.typing import NDArray
 
-from solver.domain.link_graph import AXIS_LENGTH, Links, distances, link_table
-from solver.domain.nodes import Neighbours, Nodes
-from solver.kernels.d3q19 import VELOCITIES, WEIGHTS, Q
+from solver.domain.border import Border
+from solver.domain.link_graph import AXIS_LENGTH, Links, link_table
+from solver.domain.nodes import Nodes
+from solver.domain.planes import plane_areas
+from solver.domain.slices import distances, pieces_of
+from solver.domain.whole import blocks_in_order, first_finds
+from solver.domain.widths import wall_areas
 
 SPACINGS = 2
 """Thickness of a slice, as ways are measured, in spacings."""
-HALF = 2.0
-"""Half the thickness of a plane, in spacings; nodes count less towards its faces."""
 SMOOTHINGS = 2
 """Times that the direction of the way is averaged with those of the sections before and behind."""
 FRACTIONS = 60
 """Terms of the continued fraction of J1/J0: right to 1e-9 up to alpha 40."""
 
 Complex = NDArray[np.complex128]
-
-
-def wall_areas(nodes: Nodes, holds: NDArray[np.bool_] | slice = slice(None)) -> NDArray[np.float64]:
-    """Area of the wall next to each fluid node, (N,), in squared spacings.
-
-    The sum of 6 w_i |c_i . n| over its wall links, of those that `holds` picks, n from the mean of these links.
-    """
-    node, direction = nodes.wall_link_node[holds], nodes.wall_link_direction[holds]
-    velocity, weight = VELOCITIES[direction].astype(np.float64), WEIGHTS[direction]
-    normal = np.stack([np.bincount(node, weight * velocity[:, k], nodes.count) for k in range(3)], axis=1)
-    normal = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
-    through = 6 * weight * np.abs((velocity * normal[node]).sum(axis=1))
-    return np.bincount(node, through, nodes.count).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -197,34 +185,48 @@ class Sections:
 
 
 def find_sections(nodes: Nodes) -> Sections:
-    """Sections of a vessel with openings, along the ways from its largest inlet."""
-    links = link_table(nodes)
+    """Sections of a vessel with openings, along the ways from its largest inlet; of a part all ranks ask together."""
+    links, ranks = link_table(nodes), nodes.ranks
+    border = Border(nodes, links)
     inlet = max((o for o in nodes.openings if o.role == "inlet"), key=lambda opening: opening.area_mm2)
-    way = distances(links, np.flatnonzero(nodes.opening == inlet.id))
+    way = distances(nodes, links, border, np.flatnonzero(border.own & (nodes.opening == inlet.id)))
     level = way // (SPACINGS * AXIS_LENGTH)
-    section = connected(links, level)
-    count = int(section.max()) + 1
-    order = np.argsort(_first_of(section, level, count), kind="stable")  # by slice
+    section, level_of = pieces_of(nodes, links, border, level)
+    count = len(level_of)
+    order = np.argsort(level_of, kind="stable")  # by slice
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)
-    section = place[section]
-    below, above = _steps_up(links, level, section)
-    edges, links_of = np.unique(below * count + above, return_counts=True)
-    edges, links_of = edges[order := np.argsort(edges % count, kind="stable")], links_of[order]
-    first, second = np.divmod(edges, count)
+    section = place[np.minimum(section, count - 1)]
+    first, second, links_of = _touching(nodes, links, border, level, section, count)
+    sums = _sums(nodes, border, section, count)
+    wall = _wall_of(nodes, border, section, count)
+    ways = first_finds(ranks, lambda: _ways(sums, first, second))
+    across, reaches_opening = plane_areas(nodes, links, border, section, ways["middle"], ways["direction"])
+    found = first_finds(
+        ranks,
+        lambda: vars(_assembled(nodes, sums, wall, (first, second, links_of), (across, reaches_opening))),
+    )
+    return Sections(**found)
+
+
+def _assembled(
+    nodes: Nodes,
+    sums: NDArray[np.int64],
+    wall: NDArray[np.float64],
+    touching: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    planes: tuple[NDArray[np.float64], NDArray[np.bool_]],
+) -> Sections:
+    """Sections from what was found of the nodes of each: their sums, the area of their wall, which touch, by how many
+    links, and their planes.
+    """
+    (first, second, links_of), (across, reaches_opening) = touching, planes
+    count, volume = len(sums), sums[:, 0].astype(np.float64)
     share = links_of / np.bincount(second, links_of, count)[second]
-    volume = np.bincount(section, minlength=count).astype(np.float64)
-    middle, direction = _ways(nodes, section, volume, first, second)
-    caps = _caps(nodes, section, count)
+    caps = sums[:, 4:] / np.maximum(sums[:, 4:].sum(axis=0), 1)
     cut = caps.sum(axis=1) > 0
     whole = caps.sum(axis=1) == 0
     whole[first[cut[second]]] = whole[second[cut[first]]] = False
-    around, wall = (
-        _with_neighbours(each, first, second)
-        for each in (volume, np.bincount(section, wall_areas(nodes), count).astype(np.float64))
-    )
-    ways = _smoothed(direction, first, second)
-    across, reaches_opening = _planes(links, nodes.position, nodes.opening > 0, section, middle, ways)
+    around, wall = (_with_neighbours(each, first, second) for each in (volume, wall))
     whole &= ~reaches_opening
     across = _up_to_ends(np.where(whole, across, np.nan), first, second)
     area = np.where(np.isnan(across), volume / SPACINGS, across)
@@ -246,18 +248,26 @@ def find_sections(nodes: Nodes) -> Sections:
     )
 
 
-def _caps(nodes: Nodes, section: NDArray[np.int64], count: int) -> NDArray[np.float64]:
-    """Part of each opening that belongs to each section, (count, openings), by the links that cross it."""
-    shares = np.zeros((count, len(nodes.openings)))
-    np.add.at(shares, (section[nodes.opening_link_node], nodes.opening_link_opening.astype(np.int64) - 1), 1.0)
-    return shares / np.maximum(shares.sum(axis=0), 1)
+def _sums(nodes: Nodes, border: Border, section: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Number of the nodes of each section, sums of their places, and links through each opening, (S, 4 + openings)."""
+    own, of_nodes = border.own, section[border.own]
+    columns = [np.bincount(of_nodes, minlength=count)]
+    for axis in range(3):  # whole numbers, which floating-point numbers hold up to 2^53
+        columns.append(np.bincount(of_nodes, nodes.position[own, axis], count).astype(np.int64))
+    for opening in nodes.openings:
+        linked = nodes.opening_link_node[nodes.opening_link_opening == opening.id]
+        columns.append(np.bincount(section[linked[own[linked]]], minlength=count))
+    return nodes.ranks.begin_sum(np.stack(columns, axis=1))()
 
 
-def _first_of(section: NDArray[np.int64], level: NDArray[np.int32], count: int) -> NDArray[np.int32]:
-    """Slice of each section."""
-    slices = np.empty(count, np.int32)
-    slices[section] = level
-    return slices
+def _wall_of(nodes: Nodes, border: Border, section: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+    """Area of the wall of each section, (S,), added up in the order of all nodes; on the first rank."""
+    area, total = wall_areas(nodes), np.zeros(count)
+    walled = np.flatnonzero(border.own & (area > 0))
+    of_walled = section[walled], area[walled]
+    for _, sections, areas in blocks_in_order(nodes.ranks, nodes.rows[walled], nodes.total, *of_walled):
+        np.add.at(total, sections, areas)
+    return total
 
 
 def _with_neighbours(
@@ -280,20 +290,16 @@ def _up_to_ends(
 
 
 def _ways(
-    nodes: Nodes,
-    section: NDArray[np.int64],
-    volume: NDArray[np.float64],
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Middle of each section, and the way there, from the middle of those before it to that of those behind, (S, 3)."""
-    count, middle = len(volume), np.empty((len(volume), 3))
-    for axis in range(3):
-        middle[:, axis] = np.bincount(section, nodes.position[:, axis], count) / volume
-    steps = np.zeros((count, 3))
+    sums: NDArray[np.int64], first: NDArray[np.int64], second: NDArray[np.int64]
+) -> dict[str, NDArray[np.float64]]:
+    """Middle of each section, and unit vectors along the way there, (S, 3): from the middle of those before it to that
+    of those behind.
+    """
+    middle = sums[:, 1:4] / sums[:, :1]
+    steps = np.zeros((len(sums), 3))
     np.add.at(steps, first, middle[second] - middle[first])
     np.add.at(steps, second, middle[second] - middle[first])
-    return middle, steps
+    return {"middle": middle, "direction": _smoothed(steps, first, second)}
 
 
 def _smoothed(steps: NDArray[np.float64], first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -306,103 +312,24 @@ def _smoothed(steps: NDArray[np.float64], first: NDArray[np.int64], second: NDAr
     return steps / np.maximum(np.linalg.norm(steps, axis=1), 1e-12)[:, None]
 
 
-@njit(cache=True)
-def _planes(
-    links: Links,
-    position: NDArray[np.int32],
-    at_opening: NDArray[np.bool_],
-    section: NDArray[np.int64],
-    middle: NDArray[np.float64],
-    direction: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Area, in squared spacings, of the plane across a direction through the node next to the middle of each section:
-    of the nodes that are joined to it within the plane, which count 1 - d/`HALF` at the distance d from it. And whether
-    one of them is at an opening, which may cut off a part of the plane.
-    """
-    count = len(middle)
-    area, least, seed = np.zeros(count), np.full(count, np.inf), np.zeros(count, np.int64)
-    reaches_opening = np.zeros(count, np.bool_)
-    visited, stack = np.full(len(position), -1, np.int64), np.empty(len(position), np.int32)
-    for n in range(len(position)):
-        away = ((position[n] - middle[section[n]]) ** 2).sum()
-        if away < least[section[n]]:
-            least[section[n]], seed[section[n]] = away, n
-    for s in range(count):
-        stack[0], visited[seed[s]], high = seed[s], s, 1
-        while high:
-            high -= 1
-            n = stack[high]
-            far = 0.0
-            for axis in range(3):
-                far += (position[n, axis] - position[seed[s], axis]) * direction[s, axis]
-            if abs(far) >= HALF:
-                continue
-            area[s] += (1 - abs(far) / HALF) / HALF
-            reaches_opening[s] = reaches_opening[s] or at_opening[n]
-            for i in range(links.shape[1]):
-                m = links[n, i]
-                if m >= 0 and visited[m] != s:
-                    visited[m], stack[high] = s, m
-                    high += 1
-    return area, reaches_opening
-
-
-@njit(cache=True)
-def connected(links: Links, level: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Number of the connected piece of a slice that each node belongs to, from 0."""
-    piece, stack, found = np.full(len(level), -1, np.int64), np.empty(len(level), np.int32), 0
-    for seed in range(len(level)):
-        if piece[seed] >= 0:
-            continue
-        piece[seed], stack[0], high = found, seed, 1
-        while high:
-            high -= 1
-            n = stack[high]
-            for i in range(links.shape[1]):
-                m = links[n, i]
-                if m >= 0 and piece[m] < 0 and level[m] == level[n]:
-                    piece[m], stack[high] = found, m
-                    high += 1
-        found += 1
-    return piece
-
-
-def _steps_up(
-    links: Links, level: NDArray[np.int32], section: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sections at both ends of all links to the next slice."""
-    below, above = [], []
+def _touching(
+    nodes: Nodes, links: Links, border: Border, level: NDArray[np.int32], section: NDArray[np.int64], count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Sections at both ends of links to the next slice, the second ascending, and how many links these are."""
+    pairs, links_of = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for ends in links.T:
-        rises = np.flatnonzero((ends >= 0) & (level[ends] == level + 1))
-        below.append(section[rises])
-        above.append(section[ends[rises]])
-    return np.concatenate(below), np.concatenate(above)
+        rises = np.flatnonzero(border.own & (ends >= 0) & (level[ends] == level + 1))
+        found, times = np.unique(section[rises] * count + section[ends[rises]], return_counts=True)
+        pairs.append(found)
+        links_of.append(times)
+    own = _counted(np.concatenate(pairs), np.concatenate(links_of))
+    edges, times = _counted(*(nodes.ranks.join(each) for each in own))
+    order = np.argsort(edges % count, kind="stable")
+    first, second = np.divmod(edges[order], count)
+    return first, second, times[order]
 
 
-def widest_radius_mm(nodes: Nodes) -> float:
-    """Radius of about the largest sphere that has room in a vessel: half of the largest chord that is the shortest of
-    those through its node, along the nine lines of the lattice.
-
-    In a tube some line is across it to within 25 degrees, so that it is at most a tenth too large.
-    """
-    shortest = np.full(nodes.count, np.inf)
-    neighbours = Neighbours(nodes)
-    for forward in range(1, Q, 2):
-        length = nodes.spacing_mm * float(np.linalg.norm(VELOCITIES[forward]))
-        chord = np.full(nodes.count, np.inf)
-        _chords(neighbours.along(forward), neighbours.along(forward + 1), chord)
-        np.minimum(shortest, length * chord, out=shortest)
-    return float(shortest.max()) / 2
-
-
-@njit(parallel=True, cache=True)
-def _chords(ahead: NDArray[np.int32], behind: NDArray[np.int32], chord: NDArray[np.float64]) -> None:
-    """Nodes of the line through each node, from wall to wall; those of lines without an end are left as they are."""
-    for start in prange(len(behind)):
-        if behind[start] < 0:
-            count, n = 0, np.int32(start)
-            while n >= 0:
-                count, n = count + 1, ahead[n]
-            n = np.int32(start)
-            while n >= 0:
-                chord[n], n = count, ahead[n]
+def _counted(names: NDArray[np.int64], times: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each name once, ascending, and the sum of its times."""
+    found, number = np.unique(names, return_inverse=True)
+    return found, np.bincount(number.ravel(), times, len(found)).astype(np.int64)

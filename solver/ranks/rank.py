@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from solver.backends.communicator import Communicator, world
 from solver.backends.share import Index, Shared
 from solver.coupling.around import read_around
-from solver.domain.nodes import load
+from solver.domain.part_file import load_part
 from solver.ranks.heartbeat import beating
 from solver.ranks.versions import versions
 from solver.run.checkpoint import SNAPSHOTS, Arrays, Checkpoints, State, Stored
@@ -291,7 +291,7 @@ def _work(ranks: Communicator, given: dict[str, Any]) -> None:
     settings = replace(settings, backend=agreed_backend(ranks, settings.backend, log))
     with _device(ranks, settings.backend, log):
         summary = solve(
-            load(Path(task.nodes)),
+            load_part(Path(task.nodes), ranks),
             settings,
             Path(task.flow) if first else None,
             Path(task.monitor) if first else None,

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from solver.backends.driver import Driver
 from solver.backends.fields import Fields
-from solver.domain.halving import NotHalved, Rows, halved
+from solver.domain.halving import NotHalved, halved
 from solver.domain.nodes import Nodes
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Given
@@ -39,7 +39,7 @@ from solver.run.flow_file import UnwrittenFlow
 from solver.run.plan import Plan, make_plan
 from solver.run.plan_numbers import least_across
 from solver.run.prolongation import Prolongation
-from solver.run.setup import divided, drive, find_device, foresee, likely_in_words, section_finder
+from solver.run.setup import drive, find_device, foresee, likely_in_words, own_part
 from solver.run.simulation import CoarseHelp, Simulation
 from solver.run.start import Start
 from solver.run.units import MAX_GRID_REYNOLDS
@@ -70,7 +70,7 @@ class Coarse:
 
     Attributes
     ----------
-    nodes, rows : its node arrays, and the fine nodes at its nodes.
+    nodes, rows : its node arrays, of all nodes, and the fine nodes at its nodes.
     run : of it, from which the fine one starts.
 
     Raises
@@ -80,8 +80,10 @@ class Coarse:
     """
 
     def __init__(self, simulation: Simulation) -> None:
-        self._fine, self._driver, self._plan = simulation.nodes, simulation.driver, simulation.plan.at_full_flow()
-        self.nodes, self.rows = _halved(self._fine, self._plan)
+        self._driver, self._plan = simulation.driver, simulation.plan.at_full_flow()
+        _require_use(simulation.nodes, self._plan)
+        self._fine = simulation.nodes.all_nodes()
+        self.nodes, self.rows = halved(self._fine)
         self._prolonged = Prolongation(self._fine, self.rows)
         self.run = _prepared(simulation, self.nodes)
         self._full_flow = self.run.plan.at_full_flow().boundary_schedule
@@ -182,7 +184,7 @@ class Coarse:
 def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
     """Let a run begin with the flow at twice the spacing; none where it begins at rest."""
     nodes, settings, plan = simulation.nodes, simulation.settings, simulation.plan
-    small = plan.period_s is not None or plan.expected_steps * nodes.count < LEAST_UPDATES
+    small = plan.period_s is not None or plan.expected_steps * nodes.total < LEAST_UPDATES
     if settings.start == "rest" or (settings.start == "auto" and small) or simulation.attempt.past:
         return None
     try:
@@ -206,13 +208,13 @@ def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
     return coarse, start
 
 
-def _halved(nodes: Nodes, plan: Plan) -> tuple[Nodes, Rows]:
-    """The lattice of twice the spacing.
+def _require_use(nodes: Nodes, plan: Plan) -> None:
+    """Check that a lattice of twice the spacing can stand for the flow.
 
     Raises
     ------
     NotHalved
-        If it would not stand for the flow.
+        If not.
     """
     across = least_across(nodes, plan.slip, plan.numbers) / 2
     if across < LEAST_ACROSS:
@@ -222,7 +224,6 @@ def _halved(nodes: Nodes, plan: Plan) -> tuple[Nodes, Rows]:
         raise NotHalved(f"its grid Reynolds number would be {grid_reynolds:.0f}, above {MAX_GRID_REYNOLDS}")
     if plan.slip:
         raise NotHalved(f"fluid slips along {', '.join(plan.slip)}, which would not be half-way between nodes")
-    return halved(nodes)
 
 
 def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
@@ -248,8 +249,8 @@ def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
         unsettled="report",
     )
     try:
-        plan = make_plan(coarse, settings, find=section_finder(settings.ranks))
-        coarse = divided(coarse, settings.ranks)
+        coarse = own_part(coarse, settings.ranks)
+        plan = make_plan(coarse, settings)
         expected = foresee(coarse, settings, plan, find_device(settings.backend, settings.precision, settings.ranks))
         driver = drive(coarse, settings, plan)
     except StageError as error:

@@ -65,7 +65,7 @@ def has_diverged(observation: Observation) -> bool:
 
 def _happened(nodes: Nodes, plan: Plan, step: int, observation: Observation, node: int) -> str:
     fast = not observation.max_speed <= SPEED_LIMIT
-    place = nodes.points_mm()[node]
+    place = nodes.place_mm(node)
     away = {o.name: float(np.linalg.norm(place - o.centre_mm)) for o in nodes.openings}
     near = min(away, key=lambda name: away[name]) if away else None
     if not np.isfinite(observation.max_speed):

@@ -9,7 +9,8 @@ import numpy as np
 
 from solver.boundary.windkessel import outlets_of
 from solver.domain.nodes import Nodes
-from solver.domain.sections import Sections, widest_radius_mm
+from solver.domain.sections import Sections
+from solver.domain.widths import widest_radius_mm
 from solver.run.expected import speed_at_openings_m_s
 from solver.run.expected_flow import ExpectedFlow, wall_radius_mm
 from solver.run.schedule import Schedule, make_schedule, rows_per_cycle
@@ -120,7 +121,7 @@ def expect_duration(
 def _through_steps(nodes: Nodes, flow: ExpectedFlow, units: Units, viscous_steps: float) -> float:
     """Steps of a flow-through time."""
     if inflow := flow.waveforms.inflow:
-        return nodes.count * units.flow_m3_s / (1e-6 * sum(each.peak_ml_s for each in inflow.values()))
+        return nodes.total * units.flow_m3_s / (1e-6 * sum(each.peak_ml_s for each in inflow.values()))
     slower = LID if flow.moving_m_s else 1.0
     return max(slower * flow.length * units.speed_m_s / flow.peak_speed_m_s, TURN * viscous_steps)
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flow that is expected before there is a time step: what drives it, its speed, and the pressures that it takes."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,14 +10,14 @@ from solver.boundary.waveform import Waveforms, common_period_s, read_waveforms
 from solver.boundary.windkessel import outlets_of
 from solver.domain.addresses import slip_links
 from solver.domain.nodes import Nodes
-from solver.domain.sections import Sections, find_sections, wall_areas
+from solver.domain.sections import Sections, find_sections
+from solver.domain.widths import wall_area
 from solver.run.blood import Blood
 from solver.run.expected import leaving_m3_s, peak_speed_m_s
 from solver.run.settings import SolveSettings
 from solver.run.sound import Pulse
 from solver.runtime.errors import StageError
 
-FindSections = Callable[[Nodes], Sections]
 WAVEFORM_SAMPLES = 1000
 """Of a period, at which flow and its change in time are evaluated."""
 
@@ -69,9 +68,7 @@ class ExpectedFlow:
         return self.length * 3**0.5 * dt_s
 
 
-def expect_flow(
-    nodes: Nodes, settings: SolveSettings, blood: Blood, find: FindSections = find_sections
-) -> tuple[ExpectedFlow, SolveSettings]:
+def expect_flow(nodes: Nodes, settings: SolveSettings, blood: Blood) -> tuple[ExpectedFlow, SolveSettings]:
     """What is expected of a flow, and the settings with the viscosity that it has at its shear rate 2 U/R.
 
     Parameters
@@ -79,7 +76,6 @@ def expect_flow(
     nodes : the geometry.
     settings : of the stage.
     blood : how viscosity depends on the shear rate.
-    find : finds the sections of the vessel.
 
     Raises
     ------
@@ -92,7 +88,7 @@ def expect_flow(
         raise StageError("solve.start coarse: flows with a waveform start at rest; set it to auto, or leave it out")
     moving_m_s, slip = _patches(nodes, settings)
     radius_m = max((o.radius_mm for o in nodes.openings), default=0.0) * 1e-3 or wall_radius_mm(nodes, slip) * 1e-3
-    sections = find(nodes) if inflow else None
+    sections = find_sections(nodes) if inflow else None
     settings = replace(settings, viscosity_pa_s=_viscosity_under_force(settings, blood, radius_m))
     out = _leaving(nodes, settings, waveforms, sections) if sections else {}
     flow = ExpectedFlow(
@@ -101,7 +97,7 @@ def expect_flow(
         moving_m_s=moving_m_s,
         slip=slip,
         radius_m=radius_m,
-        length=float(np.linalg.norm(np.ptp(nodes.position, axis=0) + 1)),
+        length=float(np.linalg.norm(nodes.extent)),
         sections=sections,
         out_m3_s=out,
         peak_speed_m_s=settings.peak_speed_m_s or _expected_speed(nodes, settings, sections, out, moving_m_s, radius_m),
@@ -151,9 +147,9 @@ def wall_radius_mm(nodes: Nodes, slip: tuple[str, ...] = ()) -> float:
 
     Where the lattice repeats along all axes, or nothing holds the fluid, half its longest side at most.
     """
-    area = float(wall_areas(nodes, ~slip_links(nodes, slip)).sum())
+    area = wall_area(nodes, ~slip_links(nodes, slip))
     longest = max(nodes.shape) / 2
-    radius = 2 * nodes.count / area if area else longest
+    radius = 2 * nodes.total / area if area else longest
     return nodes.spacing_mm * (min(radius, longest) if all(nodes.periodic) else radius)
 
 

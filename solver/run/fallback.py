@@ -18,10 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.domain.nodes import Nodes
-from solver.domain.sections import find_sections
 from solver.run.divergence import DivergenceError, faster, slower
 from solver.run.exchange import Surroundings
-from solver.run.expected_flow import FindSections
 from solver.run.plan import Plan, make_plan
 from solver.run.settings import SolveSettings
 
@@ -54,7 +52,6 @@ class Attempt:
         nodes: Nodes,
         settings: SolveSettings,
         surroundings: Surroundings | None = None,
-        find: FindSections = find_sections,
     ) -> Plan:
         """The plan of this attempt; periods that were over before its models took over do not count."""
         changed = replace(
@@ -62,7 +59,7 @@ class Attempt:
             peak_speed_m_s=self.peak_speed_m_s or settings.peak_speed_m_s,
             lattice_speed=self.lattice_speed or settings.lattice_speed,
         )
-        plan = make_plan(nodes, changed, self.rung, surroundings, find)
+        plan = make_plan(nodes, changed, self.rung, surroundings)
         if plan.schedule.cycle:
             plan = replace(plan, schedule=plan.schedule.later(ceil(self.since / plan.schedule.cycle)))
         return plan

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from solver.backends.share import Index, Share, row_blocks
 from solver.domain.nodes import Nodes
-from solver.run.vtkhdf import Steps, add_points, begin, write_lattice
+from solver.run.vtkhdf import Steps, add_points, begin, give_lattice, write_lattice
 from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
 from solver.runtime.errors import StageError
 from solver.runtime.outputs import require_room
@@ -136,13 +136,13 @@ class FlowWriter:
         self._file = h5py.File(path, "w")
         self._fields = FIELDS | VARYING if varying else FIELDS
         self._static = [*(MEANS[name] for name in self._fields), *FlowStatistics._fields]
-        self._count = nodes.count
+        self._count = nodes.total
         root = begin(self._file, "UnstructuredGrid")
         write_lattice(root, nodes)
         self._data = root.create_group("PointData")
         components = self._fields | {MEANS[name]: count for name, count in self._fields.items()}
         for name in (*self._fields, *self._static):
-            add_points(self._data, name, nodes.count, components.get(name, 1))
+            add_points(self._data, name, nodes.total, components.get(name, 1))
         self._steps = Steps(root, (*self._fields, *self._static))
 
     def append(
@@ -281,11 +281,12 @@ class FlowOfRank(UnwrittenFlow):
 
     Parameters
     ----------
-    share : its nodes.
+    nodes, share : its part of the geometry, and its own nodes.
     """
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, nodes: Nodes, share: Share) -> None:
         self._share = share
+        give_lattice(nodes)
 
     def append(self, time_s: float, *fields: NDArray[np.floating]) -> None:
         """Give those of a time step."""

@@ -60,13 +60,13 @@ def forecast(
         # voxelize knows of one mean and 19 populations
         known = rounded_down(1e-9 * Size.of_nodes(nodes).coarser(fitting / nodes.spacing_mm).device_bytes(precision))
         raise StageError(
-            f"{nodes.count} fluid nodes need {gigabytes(need)} in {precision}, but {gigabytes(free)} are free on"
+            f"{nodes.total} fluid nodes need {gigabytes(need)} in {precision}, but {gigabytes(free)} are free on"
             f" {device.name}. Set voxelize.memory_gb: {known:.3g}; voxelize then takes the finest spacing that fits, or"
             f" names it with the branches that would be lost and the settings that accept this."
             f" {_at_spacing(nodes, fitting)}. Or free memory there"
             + _cheaper(device, nodes, precision, means, varying, q)
         )
-    return Forecast(steps, device.seconds(steps, nodes.count, q), need)
+    return Forecast(steps, device.seconds(steps, nodes.total, q), need)
 
 
 def _at_spacing(nodes: Nodes, spacing_mm: float) -> str:

@@ -114,7 +114,7 @@ class Monitor:
         for each in plan.layers:
             drho[each.opening] -= each.resistance * each.upstream_of_cap * inflow[each.opening]
         change, residual = self._change(step, observation.change)
-        volume_m3 = self.nodes.count * units.dx_m**3
+        volume_m3 = self.nodes.total * units.dx_m**3
         row = Row(
             step=step,
             time_s=step * units.dt_s,

@@ -14,7 +14,6 @@ from solver.boundary.layers import INLET_LAYERS, LayerFriction, inlet_layers, ou
 from solver.boundary.walls import Vector
 from solver.boundary.waveform import overshoots
 from solver.domain.nodes import Nodes
-from solver.domain.sections import find_sections
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.node_physics import EQUILIBRIA
 from solver.kernels.rheology import Rheology, make_rheology
@@ -22,7 +21,7 @@ from solver.run.blood import Blood, choose_blood
 from solver.run.boundary_schedule import BoundarySchedule
 from solver.run.duration import expect_duration
 from solver.run.exchange import Surroundings
-from solver.run.expected_flow import ExpectedFlow, FindSections, expect_flow
+from solver.run.expected_flow import ExpectedFlow, expect_flow
 from solver.run.models import OUTLET_REYNOLDS, Models, choose_models, choose_velocity_set
 from solver.run.plan_numbers import least_across, numbers_of
 from solver.run.scales import TRANSITS, Scales, choose_scales
@@ -149,7 +148,6 @@ def make_plan(
     settings: SolveSettings,
     least_rung: int = 0,
     surroundings: Surroundings | None = None,
-    find: FindSections = find_sections,
 ) -> Plan:
     """Choose units, models and times for a geometry; models from a rung of the ladder on.
 
@@ -159,7 +157,6 @@ def make_plan(
     settings : of the stage.
     least_rung : the first rung of the ladder of models that is used.
     surroundings : a network that the vessel sits in; none: openings have what the settings say.
-    find : finds the sections of the vessel.
 
     Raises
     ------
@@ -168,7 +165,7 @@ def make_plan(
     """
     _require_known(settings)
     blood = _blood_of(settings)
-    flow, settings = expect_flow(nodes, settings, blood, find)
+    flow, settings = expect_flow(nodes, settings, blood)
     scales = choose_scales(nodes, settings, flow, surroundings)
     units, inflow = scales.units, flow.waveforms.inflow
     grid_reynolds = flow.peak_speed_m_s * units.dx_m / units.viscosity_m2_s

@@ -46,7 +46,7 @@ def _resolution(nodes: Nodes, flow: ExpectedFlow, units: Units) -> dict[str, flo
     """What every run has: its size, its fluid, and how fine it is."""
     inflow, speed = flow.waveforms.inflow, flow.peak_speed_m_s
     return {
-        "fluid_nodes": nodes.count,
+        "fluid_nodes": nodes.total,
         "spacing_mm": nodes.spacing_mm,
         "time_step_s": units.dt_s,
         "tau": units.tau,

@@ -10,19 +10,18 @@ import numpy as np
 
 from solver.backends.communicator import world
 from solver.backends.cost import Device
-from solver.backends.distributed import DistributedDriver
+from solver.backends.distributed import DistributedDriver, OwnPart
 from solver.backends.driver import Driver
 from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.subdomains import SubdomainsDriver
 from solver.boundary.walls import require_sliding
-from solver.domain.excerpt import excerpt
+from solver.domain.excerpt import InMemory, excerpt
 from solver.domain.nodes import Nodes
 from solver.domain.partition import partition
-from solver.domain.sections import Sections, find_sections
+from solver.domain.whole import first_finds
 from solver.kernels.d3q19 import Q
 from solver.run.convergence import steps_of_mean
-from solver.run.expected_flow import FindSections
 from solver.run.forecast import Forecast, forecast
 from solver.run.models import WITH_LAMBDA
 from solver.run.plan import Plan
@@ -66,8 +65,8 @@ def find_device(backend: str, precision: str, ranks: int = 1) -> Device:
     Parameters
     ----------
     backend, precision : of the settings.
-    ranks : that run it together. Of these each holds the whole geometry: on the CPU memory is what the rank has that
-        has the least; on devices each needs memory for its part.
+    ranks : that run it together. On the CPU memory is what the rank has that has the least, since each holds the flow
+        of all nodes where a coarse lattice helps; on devices each needs memory for its part.
 
     Raises
     ------
@@ -111,7 +110,7 @@ def drive(nodes: Nodes, settings: SolveSettings, plan: Plan) -> Driver:
 
     Parameters
     ----------
-    nodes : the geometry, with a part for each rank.
+    nodes : the geometry; of a rank its part.
     settings : backend, precision, walls, ranks.
     plan : all else.
 
@@ -126,12 +125,9 @@ def drive(nodes: Nodes, settings: SolveSettings, plan: Plan) -> Driver:
     if settings.ranks == 1:
         lattice = lay_out(nodes, settings, plan, settings.walls)
         return SubdomainsDriver(lattice, nodes.part, make) if nodes.part.any() else make(lattice)
-    around = excerpt(nodes if plan.q == Q else nodes.with_corners(), world().rank)
-    rheology = plan.rheology
-    if rheology is not None and rheology.blend is not None:
-        rheology = replace(rheology, blend=rheology.blend[around.rows])
-    lattice = lay_out(around.nodes, settings, replace(plan, rheology=rheology), settings.walls)
-    return _part_driver(settings.backend)(lattice, around.nodes.part, make, world(), around)
+    # in one call, so that the lattice of what is around a part is let go before its driver is made
+    own = OwnPart.of_lattice(lay_out(nodes, settings, plan, settings.walls), nodes.part, world(), nodes.whole)
+    return _part_driver(settings.backend)(own, make, world())
 
 
 def _part_driver(backend: str) -> Callable[..., DistributedDriver]:
@@ -145,25 +141,13 @@ def _part_driver(backend: str) -> Callable[..., DistributedDriver]:
     return partial(DistributedDriver, way=f"through the host, since {why}") if why else PeerDriver
 
 
-def divided(nodes: Nodes, ranks: int) -> Nodes:
-    """The geometry with a part for each rank: as decompose divided it where the number is right, else divided here."""
-    if ranks == 1 or int(nodes.part.max()) + 1 == ranks:
+def own_part(nodes: Nodes, ranks: int) -> Nodes:
+    """The part of this rank of a geometry that all have, divided as it is where that has a part for each rank."""
+    if ranks == 1:
         return nodes
-    first = world().rank == 0  # which divides for all: they may be different processors, which round differently
-    shared = world().broadcast({"part": partition(nodes, ranks)} if first else None)
-    assert shared is not None
-    return replace(nodes, part=shared["part"])
-
-
-def section_finder(ranks: int) -> FindSections:
-    """What finds the sections of a vessel: of several ranks the first, since it takes more than the geometry does."""
-    return find_sections if ranks == 1 else _shared_sections
-
-
-def _shared_sections(nodes: Nodes) -> Sections:
-    found = world().broadcast(vars(find_sections(nodes)) if world().rank == 0 else None)
-    assert found is not None
-    return Sections(**found)
+    if int(nodes.part.max()) + 1 != ranks:
+        nodes = replace(nodes, part=first_finds(world(), lambda: {"part": partition(nodes, ranks)})["part"])
+    return excerpt(InMemory(nodes), world())
 
 
 def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> Lattice:

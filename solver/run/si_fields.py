@@ -31,7 +31,7 @@ def in_si(fields: Fields, plan: Plan, share: Share) -> tuple[NDArray[np.floating
     viscous, viscosity = -(1 - 1 / (2 * units.tau)) * units.stress_pa, fields.viscosity
     stress = fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous
     if rheology is not None and rheology.blend is not None and viscosity is not None:
-        part = thinned(viscosity, rheology.blend[share.rows], (units.tau - 0.5) / 3)
+        part = thinned(viscosity, rheology.blend[share.here], (units.tau - 0.5) / 3)
         stress, viscosity = stress * part[:, None], viscosity * part
     drho = fields.drho
     if plan.layers:

@@ -391,7 +391,7 @@ class Simulation:
     @property
     def mlups(self) -> float:
         """Million updates of fluid nodes a second, monitoring and writing included."""
-        return self.step * self.nodes.count / max(self.seconds, 1e-9) / 1e6
+        return self.step * self.nodes.total / max(self.seconds, 1e-9) / 1e6
 
     def _time_left(self) -> str:
         words, steps = "about", 0.0

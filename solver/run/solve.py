@@ -20,13 +20,11 @@ from solver.run.plan import Plan
 from solver.run.plan_numbers import table
 from solver.run.settings import SolveSettings
 from solver.run.setup import (
-    divided,
     drive,
     find_device,
     forecast_summary,
     foresee,
     no_device,
-    section_finder,
 )
 from solver.run.simulation import Simulation
 from solver.run.summary import backflow, late_warnings, measured_notes, summary_of, that_hold
@@ -47,7 +45,7 @@ def solve(
 
     Parameters
     ----------
-    nodes : the geometry.
+    nodes : the geometry; of a rank its part.
     settings : fluid, boundary conditions, numerics. Where several ranks run it, each calls this function.
     flow_path : where the flow file goes, see :mod:`solver.run.flow_file`; none: another rank writes it.
     monitor_path : where the monitor's CSV goes; none: likewise.
@@ -67,7 +65,6 @@ def solve(
     """
     from solver.backends.cuda.device import explain_failures
 
-    nodes = divided(nodes, settings.ranks)
     attempt = Attempt.unpacked(checkpoints.peek("attempt") if checkpoints else None)
     plan = _plan(attempt, nodes, settings, surroundings)
     device = find_device(settings.backend, settings.precision, settings.ranks)
@@ -96,7 +93,7 @@ def solve(
 
 
 def _plan(attempt: Attempt, nodes: Nodes, settings: SolveSettings, surroundings: Surroundings | None) -> Plan:
-    return attempt.plan(nodes, settings, surroundings, section_finder(settings.ranks))
+    return attempt.plan(nodes, settings, surroundings)
 
 
 def _log_plan(plan: Plan, log: logging.Logger) -> None:
@@ -158,7 +155,7 @@ def _run(
 
 def _writer(path: Path | None, nodes: Nodes, plan: Plan, share: Share) -> FlowWriter:
     """What writes the flow file, or gives the first rank what it writes."""
-    return FlowWriter(path, nodes, plan.rheology is not None, share) if path else FlowOfRank(share)
+    return FlowWriter(path, nodes, plan.rheology is not None, share) if path else FlowOfRank(nodes, share)
 
 
 def _exchange(plan: Plan, surroundings: Surroundings | None) -> Exchange:

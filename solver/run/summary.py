@@ -118,7 +118,7 @@ def _first_harmonic(rows: Sequence[Row], k: int, loss: Loss) -> dict[str, float]
 
 def _bounds_messages(simulation: Simulation) -> list[str]:
     """What to say where much of the fluid is as thin, or as thick, as it is let become."""
-    plan, (thin, thick) = simulation.plan, simulation.driver.at_bounds() / simulation.nodes.count
+    plan, (thin, thick) = simulation.plan, simulation.driver.at_bounds() / simulation.nodes.total
     messages = []
     if thin > MANY and plan.rheology:
         least = 1 / plan.rheology.numbers[3]

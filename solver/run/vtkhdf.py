@@ -6,6 +6,7 @@ Every file has one mesh for all times. An array with one set of values holds for
 Source: the VTK File Formats chapter of the VTK documentation, section "VTKHDF File Format".
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from solver.backends.share import row_blocks
 from solver.domain.nodes import Neighbours, Nodes
+from solver.domain.whole import blocks_in_order
 from solver.kernels.d3q19 import VELOCITIES
 from solver.runtime.checksum_trailer import write_checksum_trailer
 from solver.runtime.outputs import require_room
@@ -46,15 +48,31 @@ def begin(file: h5py.File, kind: str) -> h5py.Group:
 
 
 def write_lattice(root: h5py.Group, nodes: Nodes) -> None:
-    """Write the fluid nodes as points, x, y, z, LPS, mm, and what lies between them as cells, some after others."""
-    cells = Voxels(nodes)
-    require_room(Path(root.file.filename), PACKED_BYTES * nodes.count)
-    root.create_dataset("NumberOfPoints", data=[nodes.count])
-    points = (nodes.points_mm(rows).astype(np.float32) for rows in row_blocks(nodes.count, CHUNK_IDS))
-    _pack_blocks(root, "Points", (nodes.count, 3), np.float32, points)
-    _write_cells(root, cells.count, cells.corners, nodes.count, cells.blocks())
+    """Write the fluid nodes as points, x, y, z, LPS, mm, and what lies between them as cells, some after others.
+
+    Other ranks give theirs meanwhile, by :func:`give_lattice`.
+    """
+    cells, count = Voxels(nodes), nodes.total
+    require_room(Path(root.file.filename), PACKED_BYTES * count)
+    root.create_dataset("NumberOfPoints", data=[count])
+    _pack_blocks(root, "Points", (count, 3), np.float32, _points(nodes))
+    _write_cells(root, cells.count, cells.corners, count, cells.blocks())
     kinds = (np.full(_length(some), CELL_TYPES[cells.corners], np.uint8) for some in row_blocks(cells.count, CHUNK_IDS))
     _pack_blocks(root, "Types", (cells.count,), np.uint8, kinds)
+
+
+def give_lattice(nodes: Nodes) -> None:
+    """Give the points and cells of a part to the first rank, which writes them."""
+    cells = Voxels(nodes)
+    for given in (_points(nodes), cells.blocks()):
+        deque(given, maxlen=0)
+
+
+def _points(nodes: Nodes) -> Iterator[NDArray[np.float32]]:
+    """Places of all fluid nodes, some after others."""
+    own = np.flatnonzero(nodes.is_own)
+    in_order = blocks_in_order(nodes.ranks, nodes.rows[own], nodes.total, nodes.position[own], size=CHUNK_ROWS)
+    return (nodes.place_of(position).astype(np.float32) for _, position in in_order)
 
 
 def write_surface(root: h5py.Group, points_mm: NDArray[np.floating], triangles: NDArray[np.integer]) -> None:
@@ -76,11 +94,12 @@ def write_surface(root: h5py.Group, points_mm: NDArray[np.floating], triangles: 
 class Voxels:
     """Voxels whose corners are all fluid, as rows of their corners in VTK's order, in that of their first corners.
 
-    Along an axis on which the lattice repeats after one node cells have no extent: pixels, lines.
+    Along an axis on which the lattice repeats after one node cells have no extent: pixels, lines. A voxel belongs to
+    the rank that has its first corner.
 
     Attributes
     ----------
-    count, corners : how many there are, and how many corners each has: 8, 4, 2 or 1.
+    count, corners : how many there are of all nodes, and how many corners each has: 8, 4, 2 or 1.
 
     Parameters
     ----------
@@ -92,17 +111,29 @@ class Voxels:
         axes = np.eye(3)[np.array(nodes.shape[::-1]) > 1]
         steps = [int(np.flatnonzero((axis == VELOCITIES).all(axis=1))[0]) for axis in axes]
         self._ends = [neighbours.along(step) for step in steps]
-        self._nodes, self.corners = nodes.count, 2 ** len(axes)
-        self.count = sum(len(block) for block in self.blocks())
+        self._nodes, self.corners = nodes, 2 ** len(axes)
+        self._own = np.flatnonzero(nodes.is_own)
+        self._rows, self._own_rows = nodes.rows, nodes.rows[self._own]
+        own = sum(len(self._cells(first, first + CHUNK_ROWS)) for first in self._firsts())
+        self.count = int(nodes.ranks.begin_sum(np.array([own]))()[0])
+
+    def _firsts(self) -> range:
+        return range(0, self._nodes.total, CHUNK_ROWS)
+
+    def _cells(self, first: int, last: int) -> NDArray[np.int64]:
+        """Own cells whose first corners are of these rows among all, (C, corners)."""
+        corners = [self._own[slice(*np.searchsorted(self._own_rows, (first, last)).tolist())]]
+        for ends in self._ends:
+            corners += [np.where(corner >= 0, ends[corner], -1) for corner in corners]
+        cells = np.stack(corners, axis=1)
+        return self._rows[cells[(cells >= 0).all(axis=1)]]
 
     def blocks(self) -> Iterator[NDArray[np.int64]]:
-        """Some cells after others, (C, corners)."""
-        for rows in row_blocks(self._nodes, CHUNK_ROWS):
-            corners = [np.arange(rows.start, rows.stop)]
-            for ends in self._ends:
-                corners += [np.where(corner >= 0, ends[corner], -1) for corner in corners]
-            cells = np.stack(corners, axis=1)
-            yield cells[(cells >= 0).all(axis=1)]
+        """Some cells after others, (C, corners); on the first rank."""
+        for first in self._firsts():
+            found = self._nodes.ranks.collect(self._cells(first, first + CHUNK_ROWS))
+            if found is not None:
+                yield found[np.argsort(found[:, 0])]
 
 
 def _write_cells(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.communicator import Communicator
-from solver.backends.distributed import DistributedDriver
+from solver.backends.distributed import DistributedDriver, OwnPart
 from solver.backends.driver import Driver
 from solver.backends.fields import MEAN
 from solver.backends.lattice import Lattice
@@ -79,7 +79,7 @@ def check(
     make : makes the driver of a lattice.
     divide : makes that of a part.
     """
-    divided = divide(lattice, part, make, ranks)
+    divided = divide(OwnPart.of_lattice(lattice, part, ranks), make, ranks)
     noise = 1e-3 * np.random.default_rng(0).standard_normal(lattice.slots)
     state = whole(divided)
     kind = state["populations"].dtype

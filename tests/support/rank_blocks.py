@@ -12,6 +12,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ import numpy as np
 from solver.backends import share
 from solver.backends.communicator import Communicator, world
 from solver.backends.cpu.cpu_driver import CpuDriver
-from solver.backends.distributed import DistributedDriver
+from solver.backends.distributed import DistributedDriver, OwnPart
 from solver.backends.fields import MEAN
 from solver.backends.lattice import build_lattice
+from solver.domain.excerpt import InMemory, excerpt
 from solver.ranks.rank import SharedCheckpoints
-from solver.run import checkpoint
+from solver.run import checkpoint, vtkhdf
 from solver.run.flow_file import FlowOfRank, FlowStatistics, FlowWriter
 from tests.support.geometries import closed_box, numbers, observe
 
@@ -90,24 +92,25 @@ def sum_of_what_is_let_go(ranks: Communicator) -> int:
 
 
 def main(folder: Path) -> None:
-    share.BLOCK_ROWS = BLOCK
+    share.BLOCK_ROWS = vtkhdf.CHUNK_ROWS = BLOCK
     ranks, nodes = Weighing(world()), closed_box(SIZE)
     first = ranks.rank == 0
     lattice = build_lattice(nodes, "trt", (1.2, 1.1), precision="fp64")
     part = np.arange(nodes.count) * ranks.size // nodes.count
+    own = excerpt(InMemory(replace(nodes, part=part.astype(np.int16))), ranks)
     one = CpuDriver(lattice)
     one.populations[:] = 1e-3 * np.random.default_rng(0).standard_normal(lattice.slots)
     one.average(MEAN, True)
-    divided = DistributedDriver(lattice, part, CpuDriver, ranks)
+    divided = DistributedDriver(OwnPart.of_lattice(lattice, part, ranks), CpuDriver, ranks)
     divided.restore(one.state())
     kept = SharedCheckpoints(ranks, folder / "checkpoint", "run", 0.0, LOG)
     ranks.most = 0
     state, in_state = held(divided.state)
     _, in_write = held(lambda: kept.write(2, of_driver(state), {}))
-    other = DistributedDriver(lattice, part, CpuDriver, ranks)
+    other = DistributedDriver(OwnPart.of_lattice(lattice, part, ranks), CpuDriver, ranks)
     found, in_newest = held(lambda: kept.newest(lambda: of_driver(other.state()), late="driver/"))
     _, in_restore = held(lambda: other.restore(checkpoint.under("driver/", found.arrays)))
-    writer = FlowWriter(folder / "ranks.vtkhdf", nodes, share=other.share) if first else FlowOfRank(other.share)
+    writer = FlowWriter(folder / "ranks.vtkhdf", own, share=other.share) if first else FlowOfRank(own, other.share)
     _, in_flow = held(lambda: write(other, writer))
     most = ranks.most
     observed = numbers(observe(other, False))

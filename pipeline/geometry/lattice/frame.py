@@ -93,3 +93,13 @@ def around(mesh: Mesh, spacing_mm: float) -> Frame:
     width, height, depth = (np.ceil((high - origin) / spacing_mm).astype(int) + MARGIN_NODES).tolist()
     x, y, z = origin.tolist()
     return Frame(spacing_mm, (x, y, z), (depth, height, width))
+
+
+def mean_runs(fluid: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """Mean number of fluid nodes, [z, y, x], that follow each other without a gap along (x, y, z)."""
+    count = int(np.count_nonzero(fluid))
+    begun = []
+    for along in (2, 1, 0):
+        line = np.moveaxis(fluid, along, 0)
+        begun.append(int(np.count_nonzero(line[0])) + int(np.count_nonzero(line[1:] > line[:-1])))
+    return count / begun[0], count / begun[1], count / begun[2]

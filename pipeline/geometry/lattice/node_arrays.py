@@ -12,11 +12,11 @@ from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.band import distances_mm
 from pipeline.geometry.lattice.crossings import Raster, rasterise
 from pipeline.geometry.lattice.developed import developed
-from pipeline.geometry.lattice.frame import Frame
+from pipeline.geometry.lattice.frame import Frame, mean_runs
 from pipeline.geometry.lattice.links import Links, corner_links, links, short_cuts
 from pipeline.geometry.lattice.tagged_lattice import Lattice, tagged
 from solver.domain.division import divide
-from solver.domain.nodes import FLUID, INLET, OUTLET, STEPS, WALL, Nodes, Opening, check, mean_runs
+from solver.domain.nodes import FLUID, INLET, OUTLET, STEPS, WALL, Nodes, Opening, check
 from solver.kernels.d3q19 import Q
 from solver.runtime.errors import StageError
 

@@ -8,18 +8,13 @@ those at the border do, and while what these leave for others is under way.
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from solver.backends.buffers import Buffers, Places
 from solver.backends.communicator import Communicator
 from solver.backends.cuda.cuda_driver import STEP, CudaDriver
 from solver.backends.cuda.peer_buffers import PeerBuffers, PeerSum
-from solver.backends.distributed import DistributedDriver
-from solver.backends.lattice import Lattice
+from solver.backends.distributed import DistributedDriver, OwnPart
 from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.subdomains import Make
-from solver.domain.excerpt import Excerpt
 from solver.kernels.isotropy import PAIRS
 from solver.kernels.sums import LIMBS
 
@@ -31,16 +26,9 @@ class PeerDriver(DistributedDriver):
 
     _driver: CudaDriver
 
-    def __init__(
-        self,
-        lattice: Lattice,
-        subdomain: NDArray[np.integer],
-        make: Make,
-        ranks: Communicator,
-        around: Excerpt | None = None,
-    ) -> None:
-        super().__init__(lattice, subdomain, make, ranks, around, "from device to device")
-        queue, ranks = self._driver.queue, self._ranks
+    def __init__(self, own: OwnPart, make: Make, ranks: Communicator) -> None:
+        super().__init__(own, make, ranks, "from device to device")
+        queue = self._driver.queue
         self._mass = PeerSum(1, queue, ranks) if self._walled else None
         self._found = [(kind, PeerSum(kind.count, queue, ranks)) for kind in self._driver.feedback.kinds]
 

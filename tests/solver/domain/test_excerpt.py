@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A part laid out from its surroundings is the part that is cut out of the whole."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,13 +15,14 @@ from solver.backends.distributed import places_of_walls
 from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.splitting import split
 from solver.boundary import walls
-from solver.domain.excerpt import excerpt
+from solver.domain.excerpt import InMemory, excerpt
 from solver.domain.nodes import Nodes
 from solver.domain.partition import partition
 from solver.kernels.collision import relaxation_rates
 from tests.solver.boundary.test_moving_walls import patched
 from tests.solver.kernels.test_isotropy import laid_out
 from tests.support.geometries import closed_box, periodic_box, pipe, plates, random_cavern
+from tests.support.thread_ranks import ThreadRank, on_ranks
 
 RATES = relaxation_rates(0.7, 0.1)
 OF_WHOLE = {"mass_correction_nodes"}
@@ -90,16 +89,15 @@ def random_planes(nodes: Nodes, count: int, seed: int) -> np.ndarray:
 @given(count=st.integers(2, 5), seed=st.integers(0, 10**6))
 def test_a_part_of_its_surroundings_is_that_of_the_whole(name, count, seed):
     make, lay_out, on = CASES[name]
-    nodes = on(make())
-    part = random_planes(nodes, count, seed)
+    part = random_planes(nodes := make(), count, seed)
     nodes = replace(nodes, part=part)
-    whole, sizes = split(lay_out(nodes), part), []
+    whole, sizes = split(lay_out(on(nodes)), part), []
     for wanted in whole:
-        around = excerpt(nodes, wanted.number)
-        (found,) = split(lay_out(around.nodes), around.nodes.part, {wanted.number})
-        found = replace(found, rows=around.rows[found.rows], wall_links=wanted.wall_links)
+        around = on(excerpt(InMemory(nodes), ThreadRank(wanted.number, count)))
+        (found,) = split(lay_out(around), around.part, {wanted.number})
+        found = replace(found, rows=around.rows[found.rows].astype(np.int64), wall_links=wanted.wall_links)
         assert differing(found, wanted) == []
-        sizes.append(len(around.rows))
+        sizes.append(around.count)
     assert min(sizes) < nodes.count
 
 
@@ -109,31 +107,9 @@ def test_an_excerpt_is_small_beside_the_whole():
     part = partition(nodes, 4)
     across, along = nodes.count / 200, 1 + int(np.bincount(part).max())
     for number in range(4):
-        around = excerpt(replace(nodes, part=part), number)
+        around = excerpt(InMemory(replace(nodes, part=part)), ThreadRank(number, 4))
         caps = np.count_nonzero(nodes.tag > 1)
-        assert len(around.rows) <= along + caps + 2 * 10 * across
-
-
-class Together:
-    """Ranks that are threads."""
-
-    def __init__(self, count: int) -> None:
-        self.given: list[Any] = [None] * count
-        self.barrier = threading.Barrier(count)
-
-    def all(self, rank: int, numbers: np.ndarray) -> list[np.ndarray]:
-        self.given[rank] = numbers
-        self.barrier.wait()
-        found = list(self.given)
-        self.barrier.wait()
-        return found
-
-    def rank(self, number: int) -> Any:
-        """What a rank asks."""
-        return SimpleNamespace(
-            join=lambda numbers: np.concatenate(self.all(number, numbers)),
-            largest=lambda numbers: np.max(self.all(number, numbers), axis=0),
-        )
+        assert around.count <= along + caps + 2 * 10 * across
 
 
 @pytest.mark.parametrize("near", [16, 100])
@@ -145,21 +121,16 @@ def test_wall_links_have_their_places_in_the_whole(near, monkeypatch):
     nodes, count = random_cavern((14, 12, 10), 3), 3
     part = random_planes(nodes, count, 1)
     nodes = replace(nodes, part=part)
-    wanted, found, ranks = split(parabolic(nodes), part), {}, Together(count)
+    wanted = split(parabolic(nodes), part)
     slots = [parabolic(nodes).walls.slot[each.wall_links] for each in wanted]
 
-    def work(number: int) -> None:
-        around = excerpt(nodes, number)
-        lattice = parabolic(around.nodes)
-        (own,) = split(lattice, around.nodes.part, {number})
-        places = places_of_walls(own, lattice, around, ranks.rank(number))
-        found[number] = places, own.lattice.walls.slot
+    def work(ranks: ThreadRank) -> tuple[np.ndarray, np.ndarray]:
+        around = excerpt(InMemory(nodes), ranks)
+        lattice = parabolic(around)
+        (own,) = split(lattice, around.part, {ranks.rank})
+        return places_of_walls(own, lattice, around.whole), own.lattice.walls.slot
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = on_ranks(count, work)
     assert sum(len(each) for each in slots) > 2 * near
     for each in wanted:
         places, slot = found[each.number]

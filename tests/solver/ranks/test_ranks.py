@@ -47,14 +47,6 @@ WITHIN_S = 10
 """In which all ranks end when one does; on an idle machine it takes 1 s."""
 
 
-@pytest.fixture
-def mpirun() -> str:
-    try:
-        return require_mpi(2)
-    except StageError as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.mark.parametrize(("ranks", "cases"), some(((3, QUICK), (3, EVERY), (2, EVERY)), (3, QUICK)))
 def test_ranks_are_the_whole(ranks, cases, mpirun):
     """The same bits of all that is read, and a state with which one process goes on; one message to each neighbour and
@@ -141,7 +133,7 @@ def checked(mpirun: str, ranks: int, *arguments: str, **more: str) -> dict[str, 
 
 
 def test_no_rank_holds_the_whole_while_a_state_is_kept_and_the_flow_written(mpirun, tmp_path):
-    """What comes to a rank at once is a block of six numbers a row at most, and what it holds beside its own quarter,
+    """What comes to a rank at once is a block of eight numbers a row at most, and what it holds beside its own quarter,
     twice for its state (as its driver has it and in the order of the whole), is less than the whole. The first one also
     holds a piece of a file while that gets its checksum, whatever its size.
     """
@@ -154,7 +146,7 @@ def test_no_rank_holds_the_whole_while_a_state_is_kept_and_the_flow_written(mpir
     for said in found:
         assert said["alike"]
         assert said["sum"] == 4 * 7
-        assert said["most_at_once"] <= 6 * 8 * rank_blocks.BLOCK
+        assert said["most_at_once"] <= 8 * 8 * rank_blocks.BLOCK
         assert all(said["held"][name] < 0.7 * said["whole"] for name in ("state", "restore", "flow"))
     for said in sorted(found, key=lambda said: said["held"]["newest"])[:-1]:
         assert said["held"]["write"] + said["held"]["newest"] < 0.05 * said["whole"]

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.lattice.spacing import FlowScale, Narrowest, PeakSpeed, Spacing
 from pipeline.stages.voxelize import survey, voxelize
-from solver.domain.sections import find_sections, widest_radius_mm
+from solver.domain.sections import find_sections
+from solver.domain.widths import widest_radius_mm
 from solver.run.expected import NARROWER, PEAK_OVER_MEAN
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, OutletSettings, WindkesselSettings

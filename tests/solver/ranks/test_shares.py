@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rank holds follows from its own nodes, not from how many all have."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+
+from solver.domain.nodes import save
+from solver.ranks.launch import environment
+from solver.runtime.sources import ROOT
+from tests.support.geometries import pipe
+
+OF_ALL = 3.0
+"""Bytes a node of all that a rank may hold more, less than an array of four bytes takes: 0.3 to 1.5 are tables of the
+sections, some numbers for each two slices of 121 nodes, and what Python happens to hold."""
+ALIKE = 1.03
+"""Bytes a node that is here, most over least: parts at openings have more links, and those between two others less."""
+
+
+def test_what_a_rank_holds_until_its_first_step_follows_from_its_own_nodes(mpirun, tmp_path):
+    """A tube, and one twice as long on twice as many ranks: the first has the same nodes here, but half of all."""
+    found = {}
+    for ranks in (2, 4):
+        for name, length in (("before", 20), ("tube", 60 * ranks)):
+            nodes = pipe((0, 0, 1), 6.2, length)
+            part = (nodes.position[:, 2] - nodes.position[:, 2].min()) * ranks // length
+            save(replace(nodes, part=part.astype(np.int16)), tmp_path / f"{name}-{ranks}.h5")
+        names = [f"{name}-{ranks}" for name in ("before", "tube")]
+        command = [mpirun, "-n", str(ranks), sys.executable, "-m", "tests.support.rank_shares", str(tmp_path), *names]
+        given = environment(ranks) | {"NUMBA_NUM_THREADS": "1"}
+        done = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, timeout=800, check=False)
+        assert done.returncode == 0, done.stderr
+        found |= {(ranks, said["rank"]): said for said in map(json.loads, done.stdout.splitlines())}
+    few, many = found[2, 0], found[4, 0]
+    assert many["here"] == few["here"]
+    assert many["all"] == 2 * few["all"]
+    assert many["most"] - few["most"] < OF_ALL * (many["all"] - few["all"])
+    a_node = [said["most"] / said["here"] for said in found.values()]
+    assert len(a_node) == 6
+    assert max(a_node) < ALIKE * min(a_node)
