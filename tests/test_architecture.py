@@ -23,7 +23,18 @@ PIPELINE_MAY_USE = {
     "boundary": {"curves", "opening_settings", "waveform", "windkessel"},
     "coupling": {"around", "coupling"},
     "network": {"cycles", "network", "openings", "results", "run", "walls"},
-    "run": {"blood", "checkpoint", "expected", "flow_file", "forecast", "machine", "units", "vtkhdf", "walltime"},
+    "run": {
+        "blood",
+        "checkpoint",
+        "expected",
+        "flow_file",
+        "forecast",
+        "machine",
+        "resolution",
+        "units",
+        "vtkhdf",
+        "walltime",
+    },
 }
 """Modules of the solver, by room, that the pipeline may use; None: all of the room."""
 SOLVER_MAY_USE = {"numpy", "numba", "h5py"}

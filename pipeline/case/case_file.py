@@ -191,7 +191,8 @@ class Case(Section):
 
     def waveform_files(self, stage: str) -> list[str]:
         """Waveforms that the stage reads."""
-        flow = stage == "voxelize" and self._spacing_needs().get("flow", {}).get("inlets")
+        needs = self._spacing_needs()
+        flow = stage == "voxelize" and ("solve" in needs or needs.get("flow", {}).get("inlets"))
         if not flow and stage not in ("plausibility", "solve"):
             return []
         inlets = [inlet.waveform for inlet in self.solve.inlets.values()]
@@ -209,6 +210,8 @@ class Case(Section):
         needs: dict[str, Any] = {}
         if self.voxelize.spacing_mm == "auto" and not self.voxelize.nodes_across:
             needs["flow"] = {"viscosity_m2_s": self.solve.thinnest_pa_s() / self.solve.density_kg_m3}
+            if self.voxelize.most_updates:
+                needs["solve"] = self.solve.model_dump(mode="json")
             if self.solve.peak_speed_m_s:
                 needs["flow"]["peak_speed_m_s"] = self.solve.peak_speed_m_s
             else:

@@ -2,7 +2,8 @@
 """Events: what happens in a run, as lines for a terminal or a file.
 
 A stage has a line when it ends, and where there is no live line, one while it runs if that takes long. The live line of
-a terminal shows the stage that runs and the last line of its log, with its progress and the time left.
+a terminal shows the stage that runs and the last line of its log, with its progress and the time left. What a long run
+says of its time and of coarser lattices has lines of its own.
 """
 
 import shutil
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from pipeline.workflow.outcome import reason
+from pipeline.workflow.outcome import choices, reason
 from solver.runtime.progress import in_time_units
 
 LONG_S = 60.0
@@ -93,15 +94,17 @@ class Events:
     def tick(self) -> None:
         """Say what runs, where that is due."""
         now = self.clock()
+        for job in self._running.values():
+            if not job.said and now - job.began_s > LONG_S:
+                job.said = True
+                if not self.is_live:
+                    self._print(self._line(job, now))
+                for line in choices(Path(job.log)) if job.log else ():
+                    self._print(_columns(job, line))
         if self.is_live:
             width = shutil.get_terminal_size().columns - 1
             self.out.write(CLEAR + "; ".join(self._line(job, now) for job in self._running.values())[:width])
             self.out.flush()
-            return
-        for job in self._running.values():
-            if not job.said and now - job.began_s > LONG_S:
-                job.said = True
-                self._print(self._line(job, now))
 
     def _line(self, job: Job, now: float) -> str:
         parts = [f"running for {in_time_units(now - job.began_s)}", last_line(Path(job.log))]

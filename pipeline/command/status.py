@@ -12,7 +12,7 @@ from pipeline.case.settings.yaml_file import read_yaml
 from pipeline.command.cases import CONFIG, FOLDER, configuration, name_of
 from pipeline.command.run import report_of
 from pipeline.workflow.chain import LEVELS, ON_EVERY_LATTICE, stages_of
-from pipeline.workflow.outcome import reason
+from pipeline.workflow.outcome import choices, reason
 from pipeline.workflow.recovery import RESULTS, at_work
 from pipeline.workflow.sharing import owners
 from solver.runtime.errors import StageError
@@ -104,6 +104,8 @@ def lines_of(run: str, found: list[Stage]) -> Iterator[str]:
             yield f"  {stage.name} is running: {stage.note}"
         elif stage.state == "stopped":
             yield f"  {stage.name} was stopped; it goes on by: hemolattice run {run.partition('@')[0]}"
+        if stage.state in ("running", "stopped"):
+            yield from (f"    {line}" for line in choices(stage.log))
     if waiting := [stage.name for stage in found if stage.state == "waiting"]:
         yield f"  waiting: {', '.join(waiting)}"
     if (report := report_of(run)).exists():

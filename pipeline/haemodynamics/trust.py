@@ -7,18 +7,15 @@ it can be used with reservation, beyond it they cannot. A figure is worth what t
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from pipeline.case.physiology import LIMITS as PLAUSIBLE
 from pipeline.geometry.surface.volumes import MOST_LOST
 from pipeline.haemodynamics.advice import Advice
 from pipeline.segmentation.local_edge import TOUCHED, WRONG
 from pipeline.segmentation.wall_profile import BRIGHT_RIM, DARK_RIM
+from solver.run.resolution import DROP_ERRORS, STATES, STREAM_ACROSS, WALL_ACROSS, State, grade
 from solver.run.units import MAX_LOSS
-
-State = Literal["good", "reservation", "unusable"]
-STATES: tuple[State, ...] = ("good", "reservation", "unusable")
-"""From the best to the worst."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +35,10 @@ class Limit:
 
     def state(self, value: float) -> State:
         """What a value is worth; where it counts nodes, to whole ones."""
-        if self.at_least:
-            value, good, usable = -round(value), -self.good, -self.usable
-        else:
-            value, good, usable = abs(value), self.good, self.usable
-        return "good" if value <= good else "reservation" if value <= usable else "unusable"
+        return grade(value, self.good, self.usable, self.at_least)
 
 
-_FIT = (
-    "docs/validation/ladder.md, wall shear stress of the solver: 95 % of the wall within 2.1 % at 21 nodes across,"
-    " 4.1 % at 10, 5.6 % at 8"
-)
+_FIT = "solver/run/resolution.py, WALL_ACROSS"
 _BALANCE = "own choice: 1 % of the inflow, and 5 %"
 LIMITS: Mapping[str, Limit] = {
     "volume cut off beyond the ends": Limit(MOST_LOST, 0.1, "own choice: the accuracy of a volume, and 10 %"),
@@ -98,15 +88,13 @@ LIMITS: Mapping[str, Limit] = {
     "flow along the centreline": Limit(
         0.02, 0.05, "twice that of the openings: branches may be thinner, and their density falls along them"
     ),
-    "nodes across": Limit(20, 10, _FIT, at_least=True),
-    "nodes across the narrowest place": Limit(20, 10, _FIT, at_least=True),
+    "nodes across": Limit(*WALL_ACROSS, _FIT, at_least=True),
+    "nodes across the narrowest place": Limit(*WALL_ACROSS, _FIT, at_least=True),
     "Mach number": Limit(0.2, 0.3, "errors of compressibility go with its square: 4 %, and 9 %"),
     "first harmonic lost to compressibility": Limit(MAX_LOSS, 0.05, "solver/run/units.py, and own choice"),
     "wall without a fit": Limit(0.01, 0.05, "own choice: what percentiles from the 1st to the 99th leave out, and 5 %"),
     "nodes with eddy viscosity": Limit(0.01, 0.1, "own choice: 1 % of the nodes, and 10 %"),
-    "pressure drop too large by": Limit(
-        0.05, 0.3, "docs/validation/stability.md, stability of the defaults: by the grid Reynolds number; own choice"
-    ),
+    "pressure drop too large by": Limit(*DROP_ERRORS, "solver/run/resolution.py, by the grid Reynolds number"),
     "standard error of the mean": Limit(0.01, 0.05, "solve.unsteady_tolerance unless set, and 5 %"),
     "difference of the last two cycles": Limit(0.01, 0.05, "solve.periodic_tolerance unless set, and 5 %"),
     "energy not accounted for": Limit(0.05, 0.2, "own choice"),
@@ -116,12 +104,7 @@ LIMITS: Mapping[str, Limit] = {
 }
 """By the names of the checks."""
 
-COARSE_ENOUGH = Limit(
-    10,
-    6,
-    "docs/validation/ladder.md, periodic pipes: the velocity is off by 0.6 to 1.1 % (L2) at 10 nodes across",
-    at_least=True,
-)
+COARSE_ENOUGH = Limit(*STREAM_ACROSS, "solver/run/resolution.py, STREAM_ACROSS", at_least=True)
 """Nodes across for figures that need no gradient at the wall."""
 
 SHAPE = (

@@ -7,6 +7,7 @@ an opening's cap are INLET or OUTLET; solid nodes behind a link through the wall
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,15 +29,18 @@ from pipeline.geometry.lattice.spacing import (
     Spacing,
     SpacingSettings,
     choose_spacing,
+    coarsest_spacing,
     narrowest_mm,
+    resolving_spacing,
     too_coarse,
 )
 from pipeline.geometry.lattice.tagged_lattice import Lattice, tagged
 from pipeline.geometry.lattice.thin_passages import without_thin_passages
+from pipeline.geometry.lattice.updates import Updates
 from solver.boundary.waveform import by_opening, read_waveforms
 from solver.boundary.windkessel import flow_fractions
-from solver.domain.nodes import WALL, Opening
-from solver.domain.sections import Sections, find_sections
+from solver.domain.nodes import WALL, Nodes, Opening
+from solver.domain.sections import find_sections
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS, Q
 from solver.run.forecast import MIN_NODES_ACROSS
 from solver.runtime.command_line import run_stage
@@ -111,9 +115,8 @@ def voxelize(
     }
 
 
-def survey(mesh: Mesh, openings: tuple[Opening, ...], narrowest: Narrowest | None = None) -> Sections:
-    """Sections across a vessel, found as the solver does, on a lattice of `SURVEY_ACROSS` nodes across its narrowest
-    opening or branch.
+def survey(mesh: Mesh, openings: tuple[Opening, ...], narrowest: Narrowest | None = None) -> Nodes:
+    """A vessel on a lattice of `SURVEY_ACROSS` nodes across its narrowest opening or branch, as the solver takes it.
 
     Parameters
     ----------
@@ -125,7 +128,7 @@ def survey(mesh: Mesh, openings: tuple[Opening, ...], narrowest: Narrowest | Non
     coarse = Spacing(diameter_mm / SURVEY_ACROSS, f"{SURVEY_ACROSS:g} nodes across {what}")
     lattice, _ = voxelize(mesh, openings, chosen=coarse)
     nodes, _ = decompose(lattice, mesh, openings, corners=False)
-    return find_sections(nodes)
+    return nodes
 
 
 def require_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
@@ -280,14 +283,23 @@ def _choose(job: Job, vessel: _Vessel, grid: Grid | None) -> Spacing:
 
 
 def _chosen(vessel: _Vessel, budget: Budget) -> Spacing:
-    settings, tree, peak, auto = vessel.settings, vessel.tree, None, None
-    if settings.flow:
-        carrying = tree and tree.carrying(settings.left_out_share)
-        narrowest = Narrowest(carrying.radius_mm, carrying.place_mm) if carrying else vessel.narrowest
-        peak = PeakSpeed.of(vessel.openings, settings.flow, lambda: survey(vessel.mesh, vessel.openings, narrowest))
+    settings, tree, volume_mm3, auto = vessel.settings, vessel.tree, budget.extent.volume_mm3, None
+    carrying = tree.carrying(settings.left_out_share) if tree else None
+    narrowest = Narrowest(carrying.radius_mm, carrying.place_mm) if carrying else vessel.narrowest
+    coarse = cache(lambda: survey(vessel.mesh, vessel.openings, narrowest))
+    flow, peak = settings.flow, None
+    if flow:
+        peak = PeakSpeed.of(vessel.openings, flow, lambda: find_sections(coarse()))
     if tree:
         auto = choose_auto(tree, budget, settings.left_out_share, settings.most_nodes, peak)
-    volume_mm3 = budget.extent.volume_mm3
+    if flow and settings.most_updates and settings.solve:
+        from solver.run.walltime import node_updates  # only now: it takes a second
+
+        diameter = (2 * carrying.radius_mm, narrowest.words) if carrying and narrowest else None
+        diameter = diameter or narrowest_mm(vessel.openings, narrowest)
+        auto = auto or resolving_spacing(*diameter, peak, volume_mm3, settings.most_nodes)
+        updates = Updates(coarse().spacing_mm, node_updates(coarse(), settings.solve))
+        auto = updates.within(settings.most_updates, auto, coarsest_spacing(*diameter, peak))
     return choose_spacing(vessel.openings, settings, vessel.narrowest, peak, volume_mm3, settings.coarser, auto)
 
 

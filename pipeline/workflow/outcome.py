@@ -8,6 +8,10 @@ from pathlib import Path
 ERROR = " error: "
 """What precedes the message of a stage that refused or failed (:func:`solver.runtime.command_line.run_stage`)."""
 
+CHOICE = " choice: "
+"""What precedes a line by which solve says, before a long run, how long it and a coarser lattice take
+(:func:`solver.run.coarser.said`)."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -41,5 +45,14 @@ def outcome(logs: Iterable[tuple[str, Path]], since_s: float) -> Outcome:
 
 def reason(log: Path) -> str | None:
     """First line of the message with which a stage refused or failed, by its log; none where it has not."""
+    return next(iter(_behind(ERROR, log)), None)
+
+
+def choices(log: Path) -> list[str]:
+    """How long a long run takes, and what coarser lattices would make of it, by the log of its stage."""
+    return _behind(CHOICE, log) if log.is_file() else []
+
+
+def _behind(word: str, log: Path) -> list[str]:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return next((line.partition(ERROR)[2] for line in lines if ERROR in line), None)
+    return [line.partition(word)[2] for line in lines if word in line]

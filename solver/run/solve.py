@@ -10,6 +10,7 @@ from solver.backends.share import Share
 from solver.domain.nodes import Nodes
 from solver.run.checkpoint import Checkpoints
 from solver.run.coarse_start import HELP
+from solver.run.coarser import choices, said
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Exchange, Given, Surroundings
 from solver.run.fallback import FIRST, Attempt
@@ -75,7 +76,7 @@ def solve(
     log.info("%s on %s, %s\n%s", settings.precision, device.name, models, table(plan.numbers))
     expected = foresee(nodes, settings, plan, device)
     log.info("forecast: %s", forecast_summary(expected, plan, device))
-    _log_plan(plan, log)
+    _log_plan(plan, said(choices(plan, settings, expected, device)), log)
     wanted = f"{gigabytes(expected.bytes)} in {settings.precision}"
     with explain_failures(wanted, with_checkpoints=checkpoints is not None):
         simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints, surroundings)
@@ -96,8 +97,12 @@ def _plan(attempt: Attempt, nodes: Nodes, settings: SolveSettings, surroundings:
     return attempt.plan(nodes, settings, surroundings)
 
 
-def _log_plan(plan: Plan, log: logging.Logger) -> None:
-    """Say what holds at the openings, what was chosen, and what to repair."""
+def _log_plan(plan: Plan, choice: list[str], log: logging.Logger) -> None:
+    """Say what other lattices there are to choose from, what holds at the openings, what was chosen, and what to
+    repair.
+    """
+    for line in choice:
+        log.info("choice: %s", line)
     for name, values in plan.boundary_schedule.record().items():
         shown = (
             f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in values.items()

@@ -175,6 +175,7 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
             "steps": simulation.forecast.steps,
             "likely_steps": likely_steps(simulation.planned, simulation.forecast.steps, simulation.start.unsteady),
             "unsteady_steps": None if plan.period_s else ceil(simulation.watch.unsteady_steps),
+            "node_updates": simulation.forecast.steps * simulation.nodes.count,
             "most_steps": simulation.planned.schedule.last,
             "seconds": simulation.forecast.seconds,
             "memory_mb": simulation.forecast.bytes / 1e6,

@@ -7,10 +7,11 @@ from dataclasses import replace
 from functools import cache
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from solver.backends.cpu.cpu_driver import cpu_device
 from solver.backends.cuda.device import device_of
-from solver.domain.nodes import load
+from solver.domain.nodes import Nodes, load
 from solver.run.forecast import Forecast
 from solver.run.plan import make_plan
 from solver.run.settings import parse
@@ -46,3 +47,19 @@ def _expected(path: str, written_ns: int, settings: str, threads: int, gpu_bytes
         return foresee(nodes, wanted, make_plan(nodes, wanted), replace(device, free_bytes=inf, copies=1))
     except StageError:
         return Forecast(0, 0.0, 0)
+
+
+def node_updates(nodes: Nodes, settings: dict[str, Any]) -> float:
+    """Updates of fluid nodes that a run is expected to take from rest, whatever it runs on.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    settings : the section solve of the case, every key.
+
+    Raises
+    ------
+    StageError
+        If the flow cannot be run as asked.
+    """
+    return float(make_plan(nodes, parse(settings)).expected_steps * nodes.count)

@@ -121,6 +121,13 @@ class VoxelizeSettings(Section):
     most_nodes: Annotated[float, Field(ge=1e4, allow_inf_nan=False)] = Field(
         4e6, description="fluid nodes above which an automatic spacing becomes coarser"
     )
+    most_updates: Annotated[float, Field(ge=1e6, allow_inf_nan=False)] | None = Field(
+        None,
+        description="of a vessel, node updates (nodes times steps, as forecast from rest) above which an automatic"
+        " spacing becomes coarser, down to 10 nodes across; a spacing that is not fit for use is refused. The log of"
+        " solve says how many a run takes, and in what time; hours would choose another lattice on each machine. none:"
+        " any number",
+    )
     left_out_share: Annotated[float, Field(ge=0, le=0.5)] = Field(
         0.02,
         description="part of the inflow that branches may carry together, by Murray's law, which do not decide the"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -21,6 +21,7 @@ from solver.domain.nodes import Opening
 from solver.domain.sections import Sections
 from solver.run.expected import leaving_m3_s, peak_speed_m_s
 from solver.run.forecast import MIN_NODES_ACROSS, rounded_down
+from solver.run.resolution import STABLE_GRID_REYNOLDS
 from solver.run.units import MAX_GRID_REYNOLDS, pressure_drop_error
 from solver.runtime.errors import StageError
 
@@ -33,9 +34,6 @@ LEAST_ACROSS = 10.0
 WANTED_GRID_REYNOLDS = 50
 """Grid Reynolds number up to which a pressure drop is at most 10 % too large with 13 nodes across, 4 % with 20
 (:func:`solver.run.units.pressure_drop_error`)."""
-
-STABLE_GRID_REYNOLDS = 300
-"""The largest in docs/validation/stability.md. None of those flows diverged."""
 
 DROP_ERROR_TAKEN = 0.1
 """By so much pressure drops may be too large where a grid Reynolds number above 150 saves nodes: wide vessels have
@@ -62,6 +60,7 @@ class SpacingSettings(VoxelizeSettings):
     flow: FlowScale | None = Field(None, description="where the spacing is chosen")
     precision: Precision = Field("fp32", description="where memory_gb is given")
     murray_exponent: MurrayExponent = Field(3.0, description="by which branches share the flow")
+    solve: dict[str, Any] | None = Field(None, description="the section solve, where most_updates is given")
     coarser: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
         1.0, description="factor on whatever spacing is chosen, of the lattices that the section convergence adds"
     )
@@ -273,12 +272,9 @@ def resolving_spacing(
     volume_mm3 : of the vessel.
     most_nodes : fluid nodes that are wanted at most.
     """
-    wanted, coarsest = (
-        Spacing(diameter_mm / across, f"{across:g} nodes across {what}") for across in (NODES_ACROSS, LEAST_ACROSS)
-    )
+    wanted, coarsest = _across(NODES_ACROSS, diameter_mm, what), coarsest_spacing(diameter_mm, what, peak)
     if peak:
         wanted = wanted.or_finer(peak.spacing(WANTED_GRID_REYNOLDS))
-        coarsest = coarsest.or_finer(peak.coarsest(diameter_mm))
     count = volume_mm3 / wanted.spacing_mm**3
     if count <= most_nodes:
         return wanted
@@ -290,6 +286,21 @@ def resolving_spacing(
     if fitting_mm >= coarsest.spacing_mm:
         return Spacing(coarsest.spacing_mm, f"{coarsest.reason}, the coarsest that is taken; {why}")
     return Spacing(fitting_mm, why)
+
+
+def coarsest_spacing(diameter_mm: float, what: str, peak: PeakSpeed | None) -> Spacing:
+    """The coarsest spacing that is taken: the finer of D/10 and what :meth:`PeakSpeed.coarsest` says.
+
+    Parameters
+    ----------
+    diameter_mm, what, peak : as of :func:`resolving_spacing`.
+    """
+    coarsest = _across(LEAST_ACROSS, diameter_mm, what)
+    return coarsest.or_finer(peak.coarsest(diameter_mm)) if peak else coarsest
+
+
+def _across(count: float, diameter_mm: float, what: str) -> Spacing:
+    return Spacing(diameter_mm / count, f"{count:g} nodes across {what}")
 
 
 def too_coarse(opening: Opening, spacing_mm: float, what: str, across_mm: float | None = None) -> str:

@@ -13,6 +13,7 @@ from pipeline.case.case_file import read_cohort
 from pipeline.command import launch, run
 from pipeline.command.__main__ import main
 from pipeline.command.events import CLEAR, LONG_S, Events, why
+from pipeline.command.status import Stage, lines_of
 from pipeline.workflow.chain import stages_of
 from solver.runtime.errors import StageError
 
@@ -215,3 +216,25 @@ def test_the_last_lines_say_where_report_and_fields_are_and_what_the_checks_say(
         "  checks 1 of 4 passed; not usable: nodes across; with reservations: Mach number, viscosity\n"
     )
     assert run.said_of_checks(checks[:1]) == "1 of 1 passed"
+
+
+def test_a_long_run_says_once_what_coarser_lattices_take_and_so_does_its_status(tmp_path):
+    log = tmp_path / "solve.log"
+    taken = [
+        "this lattice, 0.2 mm, takes 35 h 00 min",
+        "voxelize: {spacing_mm: 0.32, nodes_across: null} takes 5 h 22 min",
+    ]
+    lines = "".join(f"12:00:00 solve: choice: {line}\n" for line in taken)
+    log.write_text(f"{lines}12:00:05 solve: step 100, about 35 h left\n")
+    for is_live in (False, True):
+        out, clock = io.StringIO(), Clock()
+        events = Events(out, is_live, clock)
+        events.take(begin(1, "solve", log=str(log)))
+        for now in (1, 61, 62, 200):
+            clock.now = now
+            events.tick()
+        shown = out.getvalue()
+        assert [shown.count(line) for line in taken] == [1, 1]
+    shown = list(lines_of("tiny", [Stage("solve", "running", "step 100", log)]))
+    assert shown[2:4] == [f"    {line}" for line in taken]
+    assert len(list(lines_of("tiny", [Stage("solve", "done", "", log)]))) == 1

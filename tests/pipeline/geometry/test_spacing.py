@@ -3,6 +3,7 @@
 
 import json
 import logging
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -26,9 +27,12 @@ from pipeline.geometry.lattice.spacing import (
     choose_spacing,
     resolving_spacing,
 )
+from pipeline.geometry.lattice.tagged_lattice import Lattice
 from pipeline.stages import voxelize as module
 from solver.backends.cost import Size
+from solver.domain.sections import find_sections
 from solver.run.units import pressure_drop_error
+from solver.run.walltime import node_updates
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 from solver.runtime.sources import ROOT
@@ -41,7 +45,7 @@ NARROW = Narrowest(1.0, (0.0, 1.0, 2.0))
 @cache
 def sections():
     """Not before a test asks for it: it compiles for seconds, in every worker that collects the tests."""
-    return module.survey(MESH, OPENINGS)
+    return find_sections(module.survey(MESH, OPENINGS))
 
 
 def flow(flow_ml_s=1.0, **changes) -> PeakSpeed:
@@ -360,3 +364,49 @@ def test_narrowest_radius_reads_what_the_stage_writes(tmp_path):
     np.testing.assert_allclose(NARROW.across(0.1), 20)
     (tmp_path / "c.json").write_text('{"narrowest_radius_mm": 1.0, "narrowest_place_mm": [0, 1, 2], "loops": 0}')
     assert Narrowest.read(tmp_path / "c.json") == NARROW
+
+
+def test_settings_of_the_run_reach_the_stage_only_where_updates_are_counted(tmp_path):
+    wave = tmp_path / "wave.csv"
+    wave.write_text("time_s,flow_ml_s\n0,1\n0.2,2\n1,1\n")
+    counted = {"most_updates": 1e9}
+    longer = {"cycles": 9}
+    assert case(voxelize=counted).settings("voxelize") != case(voxelize=counted, solve=longer).settings("voxelize")
+    fixed = counted | {"spacing_mm": 0.2}
+    assert case(voxelize=fixed).settings("voxelize") == case(voxelize=fixed, solve=longer).settings("voxelize")
+    given = {"peak_speed_m_s": 1.0, "inlets": {"*": {"waveform": str(wave)}}}
+    assert case(voxelize=counted, solve=given).waveform_files("voxelize") == [str(wave)]
+    parse(SpacingSettings, json.loads(case(voxelize=counted, solve=given).settings("voxelize")), "--settings")
+
+
+@pytest.mark.parametrize("flow_ml_s", [0.5, 6.0])
+def test_updates_choose_the_spacing_and_are_those_of_its_plan(tmp_path, caplog, flow_ml_s):
+    """Within a factor 1.5: a cycle more or less of settling, and sections of a lattice of 8 nodes across."""
+    wave = tmp_path / "wave.csv"
+    wave.write_text("time_s,flow_ml_s\n0,1\n0.2,2\n0.5,1\n0.8,1\n")
+    solve = {"inlets": {"*": {"waveform": str(wave), "flow_ml_s": flow_ml_s}}}
+
+    def chosen(**voxelize) -> float:
+        caplog.clear()
+        settings = json.loads(case(voxelize=voxelize, solve=solve).settings("voxelize"))
+        return run(tmp_path, caplog, settings)["spacing_mm"]
+
+    def planned() -> float:
+        lattice = Lattice.read(tmp_path / "lattice.vti")
+        nodes, _ = decompose(lattice, MESH, OPENINGS, corners=False)
+        return node_updates(nodes, json.loads(case(solve=solve).settings("solve")))
+
+    free_mm, free = chosen(), planned()
+    assert chosen(most_updates=2 * free) == free_mm
+    most = free / 5
+    coarser_mm = chosen(most_updates=most)
+    assert "would take about" in caplog.text
+    assert coarser_mm == chosen(most_updates=most)
+    assert planned() == pytest.approx(most, rel=0.5)
+    assert coarser_mm == pytest.approx(5**0.25 * free_mm, rel=0.1)
+    with pytest.raises(StageError, match="the coarsest that is fit for use") as refused:
+        chosen(most_updates=free / 100)
+    advised = float(re.search(r"Set voxelize.most_updates: (\S+),", str(refused.value))[1])
+    assert coarser_mm < chosen(most_updates=advised) <= 4.0 / 10 * 1.001
+    spacing = float(re.search(r"set voxelize.spacing_mm: (\S+),", str(refused.value))[1])
+    assert spacing > chosen(most_updates=advised)

@@ -127,7 +127,7 @@ def test_voxelize_expects_what_the_solver_does():
     mesh, openings = stenosed_surface((1, 2, 3), 2.0, 24.0, 1.0)
     narrowest = Narrowest(1.0)
     scale = FlowScale(viscosity_m2_s=VISCOSITY / DENSITY, density_kg_m3=DENSITY, inlets={"*": {"flow_ml_s": 8.0}})
-    peak = PeakSpeed.of(openings, scale, lambda: survey(mesh, openings, narrowest))
+    peak = PeakSpeed.of(openings, scale, lambda: find_sections(survey(mesh, openings, narrowest)))
     lattice, _ = voxelize(mesh, openings, chosen=Spacing(0.16, "finer than the survey"))
     nodes, _ = decompose(lattice, mesh, openings)
     reported = make_plan(nodes, settings(inlets={"*": InletSettings(8.0, None, "parabolic")}))
