@@ -5,6 +5,7 @@
 rule surface:
     input:
         occupancy=rules.segment.output.occupancy,
+        segmentation=rules.segment.output.segmentation,
     output:
         surface="results/{case}/surface.vtp",
         openings="results/{case}/openings.json",
@@ -59,6 +60,7 @@ rule canonical:
 
 rule centreline:
     input:
+        segmentation=cases.where("segment", rules.segment.output.segmentation),
         surface=rules.surface.output.surface,
         openings=rules.surface.output.openings,
     output:

@@ -7,7 +7,7 @@ begins with an end of its own. A vein or a bone that passes beyond an end turns 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,10 @@ from scipy.spatial import cKDTree
 from skimage.graph import route_through_array
 
 from pipeline.segmentation.barrier import barrier
-from pipeline.segmentation.levels import Levels, levels
-from pipeline.segmentation.methods import find_lumen
+from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.problem import Lumen, Problem
-from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, centre_line, fill_holes
-from pipeline.segmentation.seeds import Seed, text_mm
+from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, centre_line
+from pipeline.segmentation.seeds import text_mm
 
 LEAST_SHARE = 0.03
 """Volume of what lies beyond, over that of the mask, from which it is looked at: the accuracy of a volume."""
@@ -51,9 +50,6 @@ LEAST_WIDTH = 0.4
 
 BRIGHTNESS = (0.5, 1.5)
 """Brightness of what lies beyond over that of the end, above the surroundings."""
-
-MOST_GAPS = 4
-"""So many gaps are joined at most."""
 
 SEEN = 0.08
 """Least brightness on the way, in the contrast, from which blood shows in the gap; not below three times the noise."""
@@ -268,41 +264,7 @@ class _Search:
         )
 
 
-def bridged(problem: Problem) -> tuple[Problem, dict[str, Any]]:
-    """The problem with gaps made as bright as the lumen, in a way three voxels wide, and a seed beyond each.
-
-    As it is unless ``segment.gaps`` says so. Every method then goes through, at each level. What was joined comes with
-    it, for ``segmentation.json``.
-    """
-    if problem.settings.gaps == "keep":
-        return problem, {}
-    joined: list[dict[str, Any]] = []
-    for _ in range(MOST_GAPS):
-        lumen = find_lumen(problem)
-        if not lumen.mask.any():
-            break
-        mask, voxels = fill_holes(lumen.mask)[0], problem.filtered.voxels
-        found = levels(voxels, mask, problem.places, lumen.wall, problem.dark)
-        if not (open_gaps := gaps(problem, lumen, mask, found)):
-            break
-        bright, seeds = voxels.copy(), list(problem.seeds)
-        for gap in open_gaps:
-            bright[_tube(gap.way, voxels.shape)] = min(found.lumen, problem.upper)
-            x, y, z = problem.filtered.to_mm(gap.beyond).tolist()
-            seeds.append(Seed("beyond a gap (segment.gaps)", (x, y, z), gap.beyond))
-            joined.append(_summary(gap, problem))
-        problem = replace(problem, filtered=problem.filtered.with_voxels(bright), seeds=tuple(seeds))
-    return problem, {"gaps_joined": joined}
-
-
-def _tube(way: NDArray[np.int64], shape: tuple[int, ...]) -> Mask:
-    """A way with what touches it by a face: one voxel alone is lost by the surface."""
-    tube = np.zeros(shape, bool)
-    tube[tuple(way.T)] = True
-    return ndimage.binary_dilation(tube)
-
-
-def _summary(gap: Gap, problem: Problem) -> dict[str, Any]:
+def summary_of(gap: Gap, problem: Problem) -> dict[str, Any]:
     """Where a gap is, how long, and how bright."""
     volume = problem.filtered
     return {
@@ -325,7 +287,7 @@ def record_of_gaps(found: list[Gap], mask: Mask, problem: Problem, noise: float)
     """
     if not found:
         return None
-    volume, summaries = problem.filtered, [_summary(gap, problem) for gap in found]
+    volume, summaries = problem.filtered, [summary_of(gap, problem) for gap in found]
     share = sum(gap.size for gap in found) / int(mask.sum())
     ends = [[round(float(x), 1) for x in volume.to_mm(gap.end)] for gap in found]
     places = "; ".join(

@@ -14,9 +14,11 @@ from pipeline.files.mesh import Mesh, read_openings
 from pipeline.files.table import write_table
 from pipeline.geometry.branches.branch_files import row, write_lines
 from pipeline.geometry.branches.tree import Branch, Tree
-from pipeline.geometry.branches.tree_tracing import trace_tree
+from pipeline.geometry.branches.tree_tracing import CutOffError, trace_tree
 from pipeline.haemodynamics.sections import least_section
+from pipeline.segmentation.gap_advice import of_cut_off, record_of
 from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
 
@@ -72,7 +74,12 @@ def _compute(job: Job) -> None:
     settings = parse(SurfaceSettings, job.settings, "--settings")
     openings = read_openings(job.inputs["openings"])
     surface = Mesh.read(job.inputs["surface"])
-    tree = trace_tree(surface, openings, settings.min_branch_radii, job.log)
+    try:
+        tree = trace_tree(surface, openings, settings.min_branch_radii, job.log)
+    except CutOffError as error:
+        if not (explained := of_cut_off(record_of(job.inputs.get("segmentation")))):
+            raise
+        raise StageError(f"{error.found}. {explained}. {error.advice}") from None
     found = summary(tree, surface)
     for each in found["branches"]:
         job.log.info(
@@ -94,11 +101,16 @@ if __name__ == "__main__":
     run_stage(
         "centreline",
         __doc__,
-        inputs={"surface": "closed surface (VTP)", "openings": "openings (JSON)"},
+        inputs={
+            "surface": "closed surface (VTP)",
+            "openings": "openings (JSON)",
+            "segmentation": "what the segmentation of images found, for messages (JSON)",
+        },
         outputs={
             "centreline": "lines of the branches, with radii (VTP)",
             "branches": "table of the branches (CSV)",
             "summary": "branches, bifurcations, the narrowest place (JSON)",
         },
         compute=_compute,
+        optional=("segmentation",),
     )

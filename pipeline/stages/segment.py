@@ -20,7 +20,7 @@ from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.automatic import find_lower, find_seed
 from pipeline.segmentation.barrier import barrier, with_its_layers
-from pipeline.segmentation.gap import bridged
+from pipeline.segmentation.bridging import bridged
 from pipeline.segmentation.leak import LeakError, border_contact, check_border, check_contrast, check_growth, growth
 from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, remedies
 from pipeline.segmentation.levels import Levels, dark_limit, levels

@@ -30,6 +30,7 @@ from pipeline.geometry.branches.ends import (
     MIN_RADIUS_VOXELS,
     TIP_RADII,
     Cutting,
+    TooFewEndsError,
     close_on_request,
     closed_ends,
     cut_and_cap,
@@ -64,6 +65,7 @@ from pipeline.geometry.surface.remesh import Shape, remesh_vessel
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.geometry.surface.thin import THIN_REMEDY, ThinPlaceError
 from pipeline.geometry.surface.volumes import tell_volumes
+from pipeline.segmentation.gap_advice import of_too_few_ends, record_of
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -343,7 +345,14 @@ def _at_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
 
 def _compute(job: Job) -> None:
     settings = parse(SurfaceStage, job.settings, "--settings")
-    surface = extract_surface(Volume.read(job.inputs["occupancy"]), settings, job.log)
+    try:
+        surface = extract_surface(Volume.read(job.inputs["occupancy"]), settings, job.log)
+    except TooFewEndsError as error:
+        if not (explained := of_too_few_ends(record_of(job.inputs.get("segmentation")))):
+            raise
+        refusal = StageError(f"{error.found}. {explained}")
+        refusal.picture = error.picture
+        raise refusal from None
     without_too_thin(surface, settings, settings.lattice, job).write(job)
 
 
@@ -351,7 +360,11 @@ if __name__ == "__main__":
     run_stage(
         "surface",
         __doc__,
-        {"occupancy": "part of each voxel that the lumen fills, or a mask 0/1 (NRRD)"},
+        {
+            "occupancy": "part of each voxel that the lumen fills, or a mask 0/1 (NRRD)",
+            "segmentation": "what the segmentation found, for messages (JSON)",
+        },
         {"surface": "closed triangle surface (VTP)", "openings": "openings and mesh quality (JSON)"},
         _compute,
+        optional=("segmentation",),
     )

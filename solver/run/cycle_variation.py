@@ -7,8 +7,9 @@ it falls so slowly that it would not be small enough by the end of an average ov
 what is averaged then changes in one direction, half of that change counts as its error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 
 import numpy as np
 
@@ -26,6 +27,10 @@ COMPARED = 3
 
 LEAST_CYCLES = 4
 """That an average is taken over, at least: its standard error is half of what cycles vary by."""
+
+DISTURBED = 250.0
+"""Peak Reynolds number over the Womersley number above which flow in aortas of dogs was highly disturbed (Nerem and
+Seed 1972, doi:10.1093/cvr/6.1.1). In narrowed vessels and sacs it is so at lower ones."""
 
 CERTAIN = 4.0
 """Standard errors by which the slope of a signal's means over the cycles must differ from none to be taken for a drift.
@@ -71,6 +76,46 @@ def cycles_of_mean(schedule: Schedule, settings: SolveSettings, after: int) -> i
     if settings.max_steps and schedule.cycle:
         return min(settings.cycles, settings.max_steps // schedule.cycle - after)
     return settings.cycles
+
+
+def cycles_if_it_varies(plan: Plan, settings: SolveSettings) -> tuple[int, int] | None:
+    """Cycles after which a run ends whose flow only varies from cycle to cycle, at least and at most; none where that
+    cannot be recognised in the cycles that it has.
+
+    Parameters
+    ----------
+    plan : of the run, before its first step.
+    settings : of the stage.
+    """
+    schedule = plan.schedule
+    if not schedule.cycle or not plan.period_s:
+        return None
+    first = COMPARED + 1 + ceil(plan.ramp_s / plan.period_s)
+    ends = [
+        after + more
+        for after in range(first, schedule.cycles + 1)
+        if (more := cycles_of_mean(schedule, settings, after)) >= LEAST_CYCLES
+    ]
+    return (min(ends), max(ends)) if ends else None
+
+
+def how_likely(numbers: Mapping[str, float]) -> str:
+    """How likely it is that a pulsing flow varies from cycle to cycle, by its peak Reynolds number and the Womersley
+    number alpha at the inlet: see `DISTURBED`.
+
+    Parameters
+    ----------
+    numbers : of a plan.
+    """
+    reynolds, bound = numbers["reynolds"], DISTURBED * numbers["womersley"]
+    if reynolds > bound:
+        return (
+            f"which is likely, since the peak Reynolds number {reynolds:.0f} is above {DISTURBED:g} alpha = {bound:.0f}"
+        )
+    return (
+        f"which only the run tells: the peak Reynolds number {reynolds:.0f} is below {DISTURBED:g} alpha = {bound:.0f},"
+        " but behind narrow places and in sacs slower flow varies, too"
+    )
 
 
 def averaging(plan: Plan, settings: SolveSettings, after: int) -> Plan:

@@ -22,6 +22,7 @@ from solver.domain.partition import partition
 from solver.domain.whole import first_finds
 from solver.kernels.d3q19 import Q
 from solver.run.convergence import steps_of_mean
+from solver.run.cycle_variation import cycles_if_it_varies, how_likely
 from solver.run.forecast import Forecast, forecast
 from solver.run.models import WITH_LAMBDA
 from solver.run.plan import Plan
@@ -213,7 +214,7 @@ def foresee(nodes: Nodes, settings: SolveSettings, plan: Plan, device: Device) -
     return forecast(nodes, settings.precision, plan.expected_steps, device, means, varying, plan.q)
 
 
-def forecast_summary(expected: Forecast, plan: Plan, device: Device) -> str:
+def forecast_summary(expected: Forecast, plan: Plan, device: Device, settings: SolveSettings) -> str:
     """The forecast as the log has it.
 
     Parameters
@@ -221,10 +222,12 @@ def forecast_summary(expected: Forecast, plan: Plan, device: Device) -> str:
     expected : the forecast.
     plan : what is run.
     device : what runs it.
+    settings : of the stage.
     """
-    basis = "until friction has settled the flow"
+    basis, varies = "until friction has settled the flow", ""
     if cycle := plan.schedule.cycle:
-        basis = f"{expected.steps // cycle} of at most {plan.schedule.cycles} cycles"
+        basis = f"{expected.steps // cycle} of at most {plan.schedule.cycles} cycles if the flow repeats"
+        varies = _if_it_varies(plan, device, settings)
     elif plan.boundary_schedule.waveforms.inflow:
         basis = "until what the ramp leaves has died away"
     if not cycle:
@@ -233,8 +236,24 @@ def forecast_summary(expected: Forecast, plan: Plan, device: Device) -> str:
         f"about {expected.steps} steps ({likely_in_words(plan, expected.steps)}; {basis}) in"
         f" {in_time_units(expected.seconds)}, at {device.speed(plan.q) / 1e6:.3g} MLUPS and compilation of"
         f" {device.compile_s:g} s; memory {gigabytes(expected.bytes)} of {gigabytes(device.free_bytes)} free on"
-        f" {device.name}"
+        f" {device.name}{varies}"
     )
+
+
+def _if_it_varies(plan: Plan, device: Device, settings: SolveSettings) -> str:
+    """What the forecast adds of a pulse whose flow never repeats."""
+    assert plan.schedule.cycle is not None
+    if (cycles := cycles_if_it_varies(plan, settings)) is None:
+        return (
+            f"; a flow that varies from cycle to cycle is refused, since solve.cycles {settings.cycles} are too few to"
+            " tell"
+        )
+    least, most = cycles
+    nodes = plan.numbers["fluid_nodes"]
+    took = [in_time_units(device.seconds(each * plan.schedule.cycle, nodes, plan.q)) for each in cycles]
+    how = how_likely(plan.numbers) if "womersley" in plan.numbers else "which only the run tells"
+    some = f"{least} cycles, {took[0]}" if least == most else f"{least} to {most} cycles, {took[0]} to {took[1]}"
+    return f"; {some}, if it varies from cycle to cycle, {how}"
 
 
 def likely_steps(plan: Plan, steps: int, unsteady: bool = False) -> tuple[int, int]:

@@ -75,7 +75,7 @@ def solve(
     models = f"collision {plan.models}, walls {settings.walls}"
     log.info("%s on %s, %s\n%s", settings.precision, device.name, models, table(plan.numbers))
     expected = foresee(nodes, settings, plan, device)
-    log.info("forecast: %s", forecast_summary(expected, plan, device))
+    log.info("forecast: %s", forecast_summary(expected, plan, device, settings))
     _log_plan(plan, said(choices(plan, settings, expected, device)), log)
     wanted = f"{gigabytes(expected.bytes)} in {settings.precision}"
     with explain_failures(wanted, with_checkpoints=checkpoints is not None):

@@ -13,6 +13,7 @@ from solver.boundary.waveform import described
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.kernels.rheology import MOST_TAU
 from solver.kernels.velocity_sets import velocity_set
+from solver.run.cycle_variation import cycles_if_it_varies
 from solver.run.models import WITH_LAMBDA
 from solver.run.monitor import OF_OPENINGS, Row
 from solver.run.plan import Plan, drop_error, drops_too_large
@@ -177,6 +178,7 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
             "unsteady_steps": None if plan.period_s else ceil(simulation.watch.unsteady_steps),
             "node_updates": simulation.forecast.steps * simulation.nodes.count,
             "most_steps": simulation.planned.schedule.last,
+            "varying_steps": _varying_steps(simulation),
             "seconds": simulation.forecast.seconds,
             "memory_mb": simulation.forecast.bytes / 1e6,
         },
@@ -189,6 +191,13 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "memory_mb": simulation.bytes / 1e6,
         "mlups": simulation.mlups,
     }
+
+
+def _varying_steps(simulation: Simulation) -> list[int] | None:
+    """Steps after which the run was expected to end, at least and at most, if its flow varied from cycle to cycle."""
+    plan = simulation.planned
+    cycles = cycles_if_it_varies(plan, simulation.settings)
+    return [each * plan.schedule.cycle for each in cycles] if cycles and plan.schedule.cycle else None
 
 
 def _mean_flow_ml_s(simulation: Simulation) -> NDArray[np.float64]:

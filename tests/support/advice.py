@@ -53,9 +53,9 @@ FILES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "filter": ({"volume": "volume.nrrd"}, {"filtered": "filtered.nrrd"}),
     "segment": ({"filtered": "filtered.nrrd", "volume": "volume.nrrd", "series": "series.json"}, _LUMEN),
     "import_mask": ({}, _LUMEN),
-    "surface": ({"occupancy": "occupancy.nrrd"}, _SHAPE),
+    "surface": ({"occupancy": "occupancy.nrrd", "segmentation": "segmentation.json"}, _SHAPE),
     "import_surface": ({}, _SHAPE),
-    "centreline": (_SHAPE, _LINES),
+    "centreline": (_SHAPE | {"segmentation": "segmentation.json"}, _LINES),
     "plausibility": (
         {"openings": "openings.json", "segmentation": "segmentation.json", "centreline": "centreline.json"},
         {"plausibility": "plausibility.json"},
@@ -110,7 +110,7 @@ class Workflow:
         settings = case.settings(stage)
         given = Path(getattr(case.input, case.input.entry))
         inputs = {role: self.folder / file for role, file in FILES[stage][0].items()}
-        if case.input.entry == "surface":
+        if case.input.entry == "surface" or (case.input.entry == "mask" and stage == "centreline"):
             inputs.pop("segmentation", None)
         if stage in GIVEN:
             inputs[GIVEN[stage]] = given

@@ -186,7 +186,8 @@ class SegmentSettings(Seeds):
     gaps: Literal["keep", "bridge"] = Field(
         "keep",
         description="gaps between an end of the lumen and a vessel as bright that goes on in line with it, as behind a"
-        " stenosis thinner than the image resolves; bridge: both are joined by a lumen one to two voxels across",
+        " stenosis thinner than the image resolves, and threads a voxel wide between large parts; bridge: both are"
+        " joined by a lumen one to two voxels across",
     )
     fill_holes: bool = Field(True, description="fill cavities that the lumen encloses")
     leak_step: Annotated[float, Field(gt=0, lt=1)] = Field(

@@ -40,6 +40,19 @@ ROUNDNESSES = (0.6, 0.4, 0.2)
 """Lower values of ``surface.cut_roundness`` that are tried where no section is round enough, for what is advised."""
 
 
+class TooFewEndsError(StageError):
+    """Fewer than two ends are open.
+
+    Attributes
+    ----------
+    found : which are, and why others are not.
+    """
+
+    def __init__(self, found: str, advice: str) -> None:
+        super().__init__(f"{found}. {advice}")
+        self.found = found
+
+
 @dataclass(frozen=True)
 class Cutting:
     """How the ends of a vessel are cut.
@@ -76,7 +89,7 @@ def close_on_request(found: Ends, cutting: Cutting) -> None:
 
     Raises
     ------
-    StageError
+    TooFewEndsError
         If fewer than two ends stay open.
     """
     for place in cutting.settings.closed_mm:
@@ -108,8 +121,10 @@ def cut_ends(
 
     Raises
     ------
+    TooFewEndsError
+        If fewer than two ends can be cut.
     StageError
-        If fewer than two ends can be cut, cuts overlap, or the surface is not closed in the end.
+        If cuts overlap, or the surface is not closed in the end.
     """
     cuts = _place_cuts(field, found, cutting, scene)
     for row, why in found.closed.items():
@@ -219,12 +234,12 @@ def _require_two(places_mm: list[NDArray[np.float64]], found: Ends, cutting: Cut
         open_at = "".join(f" at {words_mm(place)}" for place in places_mm)
         points = found.centreline.points_mm
         reasons = "".join(f"; at {words_mm(points[row])}: {why}" for row, why in found.closed.items())
-        raise StageError(
-            f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}."
-            f" Lower surface.min_branch_radii = {settings.min_branch_radii:g} if an end is missing because it is short,"
+        raise TooFewEndsError(
+            f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}",
+            f"Lower surface.min_branch_radii = {settings.min_branch_radii:g} if an end is missing because it is short,"
             f" {nearer}surface.cut_roundness = {settings.cut_roundness:g} if no"
             f" section was round enough, {cutting.remedy}"
-            + (". To open the ends that the case closes: surface.closed_mm: []" if settings.closed_mm else "")
+            + (". To open the ends that the case closes: surface.closed_mm: []" if settings.closed_mm else ""),
         )
 
 

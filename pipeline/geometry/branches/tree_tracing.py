@@ -42,6 +42,25 @@ CAP_VOXELS = 3.0
 """A tip this near a cap belongs to its rim."""
 
 
+class CutOffError(StageError):
+    """The lumen between an opening and the rest of the vessel is too narrow to be found.
+
+    Attributes
+    ----------
+    found : which opening that is.
+    advice : what to do.
+    """
+
+    def __init__(self, opening: Opening, spacing_mm: float) -> None:
+        place = ", ".join(f"{x:.1f}" for x in opening.centre_mm)
+        self.found = (
+            f"opening {opening.name} is cut off from the rest of the vessel: between them it is narrower than"
+            f" {spacing_mm:.3g} mm"
+        )
+        self.advice = f"To close this end, set surface.closed_mm: [[{place}]]; or segment a wider lumen"
+        super().__init__(f"{self.found}. {self.advice}")
+
+
 def trace_tree(mesh: Mesh, openings: tuple[Opening, ...], min_branch_radii: float, log: logging.Logger) -> Tree:
     """Trace the tree of a vessel.
 
@@ -150,10 +169,7 @@ def _cap_voxels(mask: Volume, openings: tuple[Opening, ...]) -> NDArray[np.int64
         window = tuple(slice(first, last) for first, last in zip(low, middle + reach + 1, strict=True))
         voxels = np.argwhere(mask.voxels[window]) + low
         if not len(voxels):
-            raise StageError(
-                f"opening {opening.name} is cut off from the rest of the vessel: between them it is narrower than"
-                f" {mask.spacing_mm[0]:.3g} mm; close this end with surface.closed_mm, or segment a wider lumen"
-            )
+            raise CutOffError(opening, mask.spacing_mm[0])
         away = np.linalg.norm(mask.to_mm(voxels[:, ::-1]) - opening.centre_mm, axis=1)
         found.append(voxels[int(np.argmin(away))])
     voxels = np.array(found, dtype=np.int64).reshape(-1, 3)

@@ -2,6 +2,8 @@
 """A vessel that goes on behind a place too narrow to be seen is a failed check; the advice joins it again."""
 
 import json
+import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,12 @@ from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
 from pipeline.files.volume import Volume
+from pipeline.segmentation.bridging import bridged, threads
+from pipeline.segmentation.gap_advice import of_cut_off, of_too_few_ends
+from pipeline.segmentation.levels import levels
+from pipeline.segmentation.methods import find_lumen
+from pipeline.segmentation.problem import Problem
+from pipeline.segmentation.seeds import Seed
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import Segmentation, segment
@@ -140,6 +148,63 @@ def test_the_advice_is_followed_through_the_workflow(tmp_path):
     record = json.loads((tmp_path / "segmentation.json").read_text())
     assert record["volume_ml"] == pytest.approx(drawn.volume_ml, rel=0.05)
     assert JOINED in [each["name"] for each in checks(tmp_path) if not each["passed"]]
+
+
+@pytest.mark.parametrize(("seed", "stage"), [(876, "surface"), (886, "centreline")])
+def test_a_refusal_that_a_gap_or_a_thread_explains_is_led_on_by_joining_it(tmp_path, seed, stage):
+    """A mask whose one end tapers so that no section can be cut, and one that a single voxel joins, whose surface is
+    pinched there. Both volumes come to within 3 %.
+    """
+    drawn = strange("occlusion", seed)
+    drawn.image.write(tmp_path / "image.nrrd")
+    case = {
+        "input": {"volume": str(tmp_path / "image.nrrd")},
+        "segment": {"seeds_mm": [[float(x) for x in drawn.image.to_mm(drawn.seed)]]},
+        "solve": {"inlets": {"*": {"flow_ml_s": drawn.flow_ml_s}}},
+    }
+    workflow = Workflow(tmp_path, "plausibility")
+    (step,) = follow(workflow.run, case)
+    assert step.refusal.stage == stage
+    assert step.taken
+    assert step.taken.settings == {"segment": {"gaps": "bridge"}}
+    record = json.loads((tmp_path / "segmentation.json").read_text())
+    assert record["volume_ml"] == pytest.approx(drawn.volume_ml, rel=0.03)
+    assert len(record["gaps_joined"]) == 1
+    assert len(json.loads((tmp_path / "openings.json").read_text())["openings"]) == drawn.openings
+    assert JOINED in [each["name"] for each in checks(tmp_path) if not each["passed"]]
+
+
+@pytest.mark.parametrize(("width", "count"), [(0, 0), (1, 1), (3, 0)])
+def test_a_thread_is_where_a_voxel_joins_large_parts(width, count):
+    """Not where the mask ends, and not where a vessel is narrow but three voxels wide."""
+    z, y, x = np.indices((2 * SIZE, SIZE, SIZE))
+    along, off = z - SIZE, np.maximum(abs(y - SIZE // 2), abs(x - SIZE // 2))
+    wide = (np.hypot(y - SIZE // 2, x - SIZE // 2) < RADIUS) & (abs(along) > 3)
+    image = image_of(np.zeros(z.shape)).with_voxels(
+        np.where(wide | (off < width / 2), BLOOD, TISSUE).astype(np.float32)
+    )
+    place = (SIZE // 2, SIZE // 2, 10)
+    seed = Seed("segment.seeds_voxel", tuple(image.to_mm(place).tolist()), place)
+    lower = (TISSUE + BLOOD) / 2
+    problem = Problem(image, (seed,), (), None, SegmentSettings(), lower, -np.inf, logging.getLogger("test"))
+    mask = find_lumen(problem).mask
+    found = threads(problem, mask, levels(image.voxels, mask, [place], lower))
+    assert len(found) == count
+    for thread in found:
+        assert abs(thread.place[2] - SIZE) <= 2
+        assert 5 <= thread.length <= 9
+        assert thread.size == pytest.approx(mask[SIZE:].sum(), rel=0.5)  # without the layer at its wall
+        bright, record = bridged(replace(problem, settings=SegmentSettings(gaps="bridge")))
+        assert len(record["gaps_joined"]) == 1
+        joined = find_lumen(bright).mask
+        assert joined[tuple(thread.way.T)].all()
+        assert joined[SIZE].sum() == 5
+
+
+def test_what_was_joined_or_given_as_a_mask_is_not_advised_again():
+    assert of_cut_off({}) == "" == of_cut_off({"gaps_joined": []})
+    assert "segment.gaps: bridge" in of_cut_off({"beyond_ends": None})
+    assert of_too_few_ends({}) == "" == of_too_few_ends({"beyond_ends": None})
 
 
 def checks(folder: Path) -> list[dict]:

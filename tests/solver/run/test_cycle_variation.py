@@ -13,12 +13,15 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from solver.backends.cost import Device
 from solver.domain.nodes import Nodes, Opening
 from solver.run.boundary_schedule import BoundarySchedule
-from solver.run.cycle_variation import LEAST_CYCLES, error_of_means, only_varies
+from solver.run.cycle_variation import LEAST_CYCLES, cycles_if_it_varies, error_of_means, how_likely, only_varies
 from solver.run.flow_file import read_flow
+from solver.run.plan import make_plan
 from solver.run.schedule import Schedule
 from solver.run.settings import InletSettings, SolveSettings
+from solver.run.setup import forecast_summary, foresee
 from solver.runtime.errors import StageError
 from tests.solver.run.test_checkpoint import files, kept, run
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings
@@ -126,6 +129,7 @@ def test_the_mean_over_cycles_of_a_flow_that_repeats_is_that_flow(averaged, tmp_
         == summary["forecast"]["likely_steps"][1]
         == 5 * summary["steps"] / summary["cycles"]
     )
+    assert summary["forecast"]["varying_steps"][0] <= summary["steps"] <= summary["forecast"]["varying_steps"][1]
     assert summary["fluctuation"]["mean_over_s"] == pytest.approx(5 * PERIOD_S)
     assert summary["fluctuation"]["velocity_rms"] < 0.01
     usual = run(pipe((1, 2, 3), 3.2, 9, spacing_mm=0.5), replace(pulsing(tmp_path), periodic_tolerance=0.1), tmp_path)
@@ -135,6 +139,39 @@ def test_the_mean_over_cycles_of_a_flow_that_repeats_is_that_flow(averaged, tmp_
     for k in range(3):
         np.testing.assert_allclose(mean.velocity_m_s(k), single.velocity_m_s(k), atol=0.01 * usual["max_speed_m_s"])
     assert summary["openings"]["in"]["flow_ml_s"] == pytest.approx(0.125, rel=1e-3)
+
+
+@pytest.mark.parametrize(("cycles", "ends"), [(6, (11, 12)), (8, (13, 16)), (4, None)])
+def test_a_forecast_says_what_a_flow_takes_that_repeats_and_one_that_varies(tmp_path, cycles, ends):
+    """Recognised by three differences of cycles of the full flow, from the fifth cycle on, and averaged over as many as
+    it was given. A run whose flow varies ends between both, see the one that averages.
+    """
+    nodes, wanted = pipe((1, 2, 3), 3.2, 9, spacing_mm=0.5), replace(pulsing(tmp_path), cycles=cycles, max_steps=None)
+    plan = make_plan(nodes, wanted)
+    assert cycles_if_it_varies(plan, wanted) == ends
+    device = Device("CPU", 1e12, 1e4, 0.0, 0.0)
+    reported = forecast_summary(foresee(nodes, wanted, plan, device), plan, device, wanted)
+    assert f"of at most {cycles} cycles if the flow repeats" in reported
+    if ends is None:
+        assert "solve.cycles 4 are too few to tell" in reported
+    else:
+        assert f"; {ends[0]} to {ends[1]} cycles, " in reported
+        assert "if it varies from cycle to cycle, which only the run tells" in reported
+
+
+def test_cycles_of_the_mean_are_those_that_are_left_of_the_steps(tmp_path):
+    nodes, wanted = pipe((1, 2, 3), 3.2, 9, spacing_mm=0.5), replace(pulsing(tmp_path), cycles=6, max_steps=None)
+    cycle = make_plan(nodes, wanted).schedule.cycle
+    assert cycle
+    few = replace(wanted, max_steps=10 * cycle)
+    assert cycles_if_it_varies(make_plan(nodes, few), few) == (10, 10)
+    fewer = replace(wanted, max_steps=8 * cycle)
+    assert cycles_if_it_varies(make_plan(nodes, fewer), fewer) is None
+
+
+@pytest.mark.parametrize(("reynolds", "likely"), [(6400.0, True), (700.0, False)])
+def test_a_fast_flow_in_a_wide_vessel_is_said_to_vary(reynolds, likely):
+    assert ("which is likely" in how_likely({"reynolds": reynolds, "womersley": 17.0})) == likely
 
 
 def stopped_at(step: int) -> Any:

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to do where a stage after the segmentation cannot go on because of a gap or a thread in the lumen of images."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pipeline.segmentation.seeds import text_mm
+
+BRIDGE = (
+    "set segment.gaps: bridge, which joins both by a lumen one to two voxels across; how wide the vessel is there, the"
+    " image does not tell"
+)
+
+
+def record_of(path: Path | None) -> dict[str, Any]:
+    """What the segmentation of images found, of its file; empty without one."""
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path else {}
+
+
+def of_too_few_ends(record: dict[str, Any]) -> str:
+    """What explains that a vessel has too few ends, and what to set: gaps beyond its ends; empty where none does.
+
+    Parameters
+    ----------
+    record : of :func:`record_of`.
+    """
+    found = (record.get("beyond_ends") or {}).get("gaps", ())
+    places = "; ".join(
+        f"{each['beyond_ml']:.3g} mL beyond a gap of {each['length_mm']:.2g} mm at {text_mm(each['mm'])} mm"
+        for each in found
+    )
+    if not places:
+        return ""
+    return (
+        f"In line with an end of the mask a vessel as bright goes on: {places} (segmentation.html). It may be a"
+        f" stenosis thinner than the image resolves: {BRIDGE}. If the vessel is closed there, no blood flows through it"
+    )
+
+
+def of_cut_off(record: dict[str, Any]) -> str:
+    """What to set where an opening is cut off from the rest of a vessel by a lumen too narrow for its surface; empty
+    where that was set, or the lumen is not of images.
+
+    Parameters
+    ----------
+    record : of :func:`record_of`.
+    """
+    return "" if not record or "gaps_joined" in record else f"If blood flows through, {BRIDGE}"
