@@ -108,7 +108,8 @@ class Coupling:
         self._pending: int | None = None
         self._cycle = cycle
         self._before: tuple[Reals, Reals] | None = None
-        self._changes: tuple[float, float] | None = None
+        self._changes: list[tuple[float, float]] = []
+        self._cycles: list[Reals] = []
         none = np.zeros(len(caps))
         begin, *following = (self._offered(none, count) for count in range(3))
         self._ends = np.stack((begin, begin))
@@ -153,16 +154,20 @@ class Coupling:
         self._following.append(self._offered(flow, 2))
 
     def _compare(self) -> None:
-        """Compare the cycle of the network with the one before."""
+        """Compare the cycle of the network with the one before, and keep what it had at the caps."""
         now = looked_at(self.network.grid, self.network.record)
-        self._changes = change_of(self._before, now) if self._before else None
+        if self._before:
+            self._changes.append(change_of(self._before, now))
         self._before = now
+        self._cycles.append(np.array([self.network.recorded(cap.node) for cap in self.caps]))
 
-    def differences(self) -> dict[str, float]:
-        """How far the network's last cycle differs from the one before: pressure by the pulse pressure, and flow by the
-        largest, each of the worst segment.
+    def differences(self, back: int = 0) -> dict[str, float]:
+        """How far the network's last cycle, or one so many cycles back, differs from the one before: pressure by the
+        pulse pressure, and flow by the largest, each of the worst segment.
         """
-        return dict(zip(("network_pressure", "network_flow"), self._changes, strict=True)) if self._changes else {}
+        if back >= len(self._changes):
+            return {}
+        return dict(zip(("network_pressure", "network_flow"), self._changes[-1 - back], strict=True))
 
     def _offered(self, flow: Reals, intervals_ahead: int) -> Reals:
         """Pressure p0 of each cap, so many intervals ahead, which belongs to the impedance that the lattice has there.
@@ -198,7 +203,8 @@ class Coupling:
         arrays |= {"passed": self._passed.copy(), "ends": self._ends.copy(), "following": following}
         if self._before:
             arrays |= {"before/pressure": self._before[0], "before/flow": self._before[1]}
-        return arrays | {"changes": np.array(self._changes or ())}
+        cycles = np.array(self._cycles).reshape(-1, len(self.caps), 2, self.network.numerics.samples)
+        return arrays | {"changes": np.array(self._changes).reshape(-1, 2), "cycles": cycles}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Go on from what :meth:`state` gave."""
@@ -208,11 +214,12 @@ class Coupling:
         self._pending = None
         before = under("before/", arrays)
         self._before = (before["pressure"], before["flow"]) if before else None
-        self._changes = tuple(arrays["changes"].tolist()) or None
+        self._changes = [(pressure, flow) for pressure, flow in arrays["changes"].tolist()]
+        self._cycles = list(np.array(arrays["cycles"], np.float64))
 
     def summary(self, driver: Driver, time_s: Reals, flow_ml_s: Reals, pressure_pa: Reals) -> dict[str, Any]:
-        """What both were in the last cycle, and what the network was without the lattice; the parameters are those of
-        :meth:`solver.run.exchange.Exchange.summary`.
+        """What both were in the last cycles, on average by phase, and what the network was without the lattice; the
+        parameters are those of :meth:`solver.run.exchange.Exchange.summary`.
 
         Returns
         -------
@@ -226,15 +233,17 @@ class Coupling:
         sampled_s = np.arange(samples) * period_s / samples
         openings = [opening.name for opening in self.boundary_schedule.openings]
         caps = {}
-        for cap, inlet in zip(self.caps, self._inlet, strict=True):
-            pressure, flow = self.network.recorded(cap.node)
+        last = np.mean(self._cycles[-len(time_s) :], axis=0)
+        for cap, inlet, (pressure, flow) in zip(self.caps, self._inlet, last, strict=True):
             k = openings.index(cap.opening)
             caps[cap.opening] = {
                 "node": cap.node,
                 "impedance_mmhg_s_ml": self.boundary_schedule.coupled_mmhg_s_ml[cap.opening],
                 "alone": _waveforms(sampled_s, cap.flow_m3_s.at(sampled_s), cap.pressure_pa.at(sampled_s)),
                 "network": _waveforms(sampled_s, flow if inlet else -flow, pressure),
-                "vessel": _waveforms(time_s % period_s, 1e-6 * flow_ml_s[:, k], pressure_pa[:, k]),
+                "vessel": _waveforms(
+                    time_s[0] % period_s, 1e-6 * flow_ml_s[..., k].mean(axis=0), pressure_pa[..., k].mean(axis=0)
+                ),
             }
         name = self.network.network.name
         return {"network": name, "interval": self.interval, "substeps": self.substeps, "caps": caps}

@@ -29,17 +29,19 @@ class Exchange(Protocol):
     def restore(self, arrays: Arrays) -> None:
         """Go on from a state."""
 
-    def differences(self) -> dict[str, float]:
-        """How far the last whole cycle of what lies around differs from the one before, by what differs, relative."""
+    def differences(self, back: int = 0) -> dict[str, float]:
+        """How far the last whole cycle of what lies around, or one so many cycles back, differs from the one before, by
+        what differs, relative.
+        """
 
     def summary(self, driver: Driver, time_s: Reals, flow_ml_s: Reals, pressure_pa: Reals) -> dict[str, Any] | None:
-        """What the summary says of the last cycle.
+        """What the summary says of the last cycles.
 
         Parameters
         ----------
         driver : of the lattice.
-        time_s : (T,) when the openings were monitored in that cycle.
-        flow_ml_s, pressure_pa : (T, openings), of the lattice; see :class:`solver.run.monitor.Row`.
+        time_s : (cycles, T) when the openings were monitored in them.
+        flow_ml_s, pressure_pa : (cycles, T, openings), of the lattice; see :class:`solver.run.monitor.Row`.
         """
 
 
@@ -65,7 +67,7 @@ class Given:
     def restore(self, arrays: Arrays) -> None:
         """Nothing."""
 
-    def differences(self) -> dict[str, float]:
+    def differences(self, back: int = 0) -> dict[str, float]:
         """Nothing."""
         return {}
 

@@ -75,7 +75,8 @@ class Monitor:
     ----------
     tolerance : of the residual.
     precision : of the populations.
-    around : how far the last cycle of what lies around the vessel differs from the one before, by what differs.
+    around : how far the last cycle of what lies around the vessel, or one so many cycles back, differs from the one
+        before, by what differs.
     rows : so far.
     kept : step of the state from which changes of the velocity are counted.
     apart : steps from there to the next one, of a steady flow.
@@ -85,7 +86,7 @@ class Monitor:
     plan: Plan
     tolerance: float
     precision: str = "fp64"
-    around: Callable[[], Mapping[str, float]] = dict
+    around: Callable[[int], Mapping[str, float]] = lambda _: {}
     rows: list[Row] = field(default_factory=list)
     kept: int = 0
     apart: int = 0
@@ -215,7 +216,7 @@ class Monitor:
 
         The velocity in one phase, as the root mean square over all nodes, relative to the mean speed over the cycle;
         flow and pressure of the openings in all phases, relative to the widest range among the openings; and what lies
-        around the vessel, of the last cycle only. None if less than two cycles were run, or the flow is steady.
+        around the vessel. None if less than two cycles were run, or the flow is steady.
         """
         count = self.per_cycle
         whole = (len(self.rows) // count - back) * count if count else 0
@@ -229,7 +230,7 @@ class Monitor:
             values, others = (np.array([getattr(row, key) for row in rows]) for rows in (last, before))
             span = np.ptp(values, axis=0).max()
             found[name] = float(np.abs(values - others).max() / max(span, 1e-12))
-        return found | ({} if back else {**self.around()})
+        return found | {**self.around(back)}
 
 
 def last_cycles_differ(monitor: Monitor) -> str:

@@ -13,7 +13,7 @@ from solver.boundary.waveform import described
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.kernels.rheology import MOST_TAU
 from solver.kernels.velocity_sets import velocity_set
-from solver.run.cycle_variation import cycles_if_it_varies
+from solver.run.cycle_variation import averaged_rows, cycles_if_it_varies
 from solver.run.models import WITH_LAMBDA
 from solver.run.monitor import OF_OPENINGS, Row
 from solver.run.plan import Plan, drop_error, drops_too_large
@@ -242,9 +242,13 @@ def _openings(simulation: Simulation) -> dict[str, dict[str, Any]]:
 
 
 def _coupling(simulation: Simulation) -> dict[str, Any] | None:
-    """What a network around the vessel was in the last cycle; none without one."""
-    rows = simulation.monitor.last_part()
-    time_s, flow, pressure = (np.array([getattr(row, key) for row in rows]) for key in ("time_s", *OF_OPENINGS[:2]))
+    """What a network around the vessel was in the cycles that the result is taken from; none without one."""
+    monitor, names = simulation.monitor, ("time_s", *OF_OPENINGS[:2])
+    if not monitor.per_cycle:
+        return None
+    rows = averaged_rows(monitor) if simulation.plan.schedule.varies else monitor.last_part()
+    values = (np.array([getattr(row, name) for row in rows]) for name in names)
+    time_s, flow, pressure = (each.reshape(-1, monitor.per_cycle, *each.shape[1:]) for each in values)
     return simulation.exchange.summary(simulation.driver, time_s, flow, pressure)
 
 

@@ -2,6 +2,7 @@
 """A piece cut out of a computed network, its file, and whole runs of a vessel in its place."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def rest_of(whole: TreeResult) -> Around:
     return cut_out(whole, NUMERICS, frozenset(("vessel",)), {"in": "b", "out": "c"}, frozenset(("in",)))
 
 
-def solved(folder, around, checkpoints=None, viscosity_pa_s=VISCOSITY):
+def solved(folder, around, checkpoints=None, viscosity_pa_s=VISCOSITY, **changes):
     """The flow through a pipe of 8 nodes across in place of the segment."""
     folder.mkdir(exist_ok=True)
     time = np.linspace(0, PERIOD_S, 51)
@@ -78,6 +79,7 @@ def solved(folder, around, checkpoints=None, viscosity_pa_s=VISCOSITY):
         cycles=5,
         snapshots=2,
     )
+    wanted = replace(wanted, **changes)
     nodes = pipe((0, 0, 1), RADIUS_M / DX, round(LENGTH_M / DX), spacing_mm=1e3 * DX)
     return solve(nodes, wanted, folder / "flow.vtkhdf", folder / "monitor.csv", LOG, checkpoints, around)
 
@@ -232,6 +234,46 @@ def test_coupled_run_that_was_stopped_twice_leaves_the_bits_of_one_that_was_not(
         assert (tmp_path / "stopped" / name).read_bytes() == (folder / name).read_bytes()
     assert found["coupling"] == summary["coupling"]
     assert found["periodicity"] == summary["periodicity"]
+
+
+@pytest.fixture(scope="module")
+def averaged(around, tmp_path_factory):
+    """Cycles differ by the waves in the network, and are held for such that vary by a tolerance below that."""
+    folder = tmp_path_factory.mktemp("averaged")
+    return solved(folder, around, **ALL_VARY), folder
+
+
+ALL_VARY = {"periodic_tolerance": 1e-12, "max_steps": None, "cycles": 5}
+
+
+def test_cycles_of_a_vessel_in_a_network_that_only_vary_are_averaged_and_so_is_the_network(averaged, summary):
+    """Of a flow that nearly repeats, the mean over cycles is nearly that of the last one; both sides still agree."""
+    found, _ = averaged
+    assert found["state"] == "unsteady"
+    assert found["fluctuation"]["cycles"] == 5
+    assert 1e-12 < found["periodicity"]["network_pressure"] < 1e-2
+    for name, cap in found["coupling"]["caps"].items():
+        single = summary["coupling"]["caps"][name]
+        for side in ("network", "vessel"):
+            assert len(cap[side]["time_s"]) == len(single[side]["time_s"])
+            for key in ("flow_ml_s", "pressure_mmhg"):
+                span = np.ptp(single[side][key])
+                np.testing.assert_allclose(cap[side][key], single[side][key], atol=0.02 * span)
+        for key in ("flow_ml_s", "pressure_mmhg"):
+            means = [np.mean(cap[side][key]) for side in ("network", "vessel")]
+            apart = [np.mean(single[side][key]) for side in ("network", "vessel")]
+            assert means[0] - means[1] == pytest.approx(apart[0] - apart[1], abs=1e-3 * np.ptp(single["vessel"][key]))
+
+
+@pytest.mark.slow
+def test_coupled_run_that_was_stopped_while_it_averaged_leaves_the_bits_of_one_that_was_not(around, averaged, tmp_path):
+    found, folder = averaged
+    with pytest.raises(KilledError), killed_at(round(0.8 * found["steps"])):
+        solved(tmp_path / "stopped", around, kept(tmp_path, every_s=1.0), **ALL_VARY)
+    again = solved(tmp_path / "stopped", around, kept(tmp_path, every_s=3600), **ALL_VARY)
+    for name in ("flow.vtkhdf", "monitor.csv"):
+        assert (tmp_path / "stopped" / name).read_bytes() == (folder / name).read_bytes()
+    assert again["coupling"] == found["coupling"]
 
 
 @pytest.mark.slow
