@@ -18,6 +18,8 @@ from solver.runtime.progress import in_time_units
 
 LONG_S = 60.0
 """A stage that takes longer says once that it runs, where there is no live line."""
+PLANNED_S = 1200.0
+"""By then a stage has said in its log how long it takes, if it does."""
 SILENT = ("all", "validation")
 """Rules that only gather what others make."""
 CLEAR = "\r\x1b[K"
@@ -41,6 +43,7 @@ class Job:
     log: str
     began_s: float
     said: bool = False
+    chose: bool = False
 
 
 @dataclass
@@ -95,11 +98,12 @@ class Events:
         """Say what runs, where that is due."""
         now = self.clock()
         for job in self._running.values():
-            if not job.said and now - job.began_s > LONG_S:
+            if not self.is_live and not job.said and now - job.began_s > LONG_S:
                 job.said = True
-                if not self.is_live:
-                    self._print(self._line(job, now))
-                for line in choices(Path(job.log)) if job.log else ():
+                self._print(self._line(job, now))
+            if not job.chose and LONG_S < now - job.began_s < PLANNED_S and (found := choices(Path(job.log))):
+                job.chose = True
+                for line in found:
                     self._print(_columns(job, line))
         if self.is_live:
             width = shutil.get_terminal_size().columns - 1

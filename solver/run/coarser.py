@@ -13,14 +13,14 @@ from solver.backends.cost import Device
 from solver.run.forecast import MIN_NODES_ACROSS, Forecast, rounded_down
 from solver.run.models import choose_velocity_set
 from solver.run.plan import Plan, drop_error
-from solver.run.resolution import STABLE_GRID_REYNOLDS, Resolution
+from solver.run.resolution import STABLE_GRID_REYNOLDS, WALL_ACROSS, Resolution
 from solver.run.settings import SolveSettings
 from solver.runtime.progress import in_time_units
 
 LONG_S = 900.0
 """Expected time of a run, s, above which coarser lattices are shown."""
-TIMES = (1.26, 1.6, 2.0)
-"""Their spacings over that of the run: 2/5, 1/6.5 and 1/16 of the time."""
+MOST_SHOWN, LEAST_TIMES = 3, 1.2
+"""So many of them at most, each at least so many times as coarse as the run's: half of the time."""
 ACROSS = ("nodes_across_inlet", "nodes_across_smallest_opening", "nodes_across_narrowest_section")
 """Numbers of a plan that count nodes."""
 
@@ -49,7 +49,8 @@ class Choice:
 
 
 def choices(plan: Plan, settings: SolveSettings, expected: Forecast, device: Device) -> list[Choice]:
-    """The lattice of a run and those coarser ones that still carry its flow: 6 nodes across, grid Reynolds number 300.
+    """The lattice of a run, and coarser ones in equal ratios up to the coarsest on which wall shear stress can be used;
+    where that is no coarser, one that still carries the flow, with 6 nodes across and a grid Reynolds number of 300.
 
     Parameters
     ----------
@@ -58,17 +59,11 @@ def choices(plan: Plan, settings: SolveSettings, expected: Forecast, device: Dev
     across = _counted(plan).values()
     if not across:
         return []
-    own_mm = plan.numbers["spacing_mm"]
-    spacings = [own_mm, *(rounded_down(times * own_mm) for times in TIMES)]
-    return [
-        _choice(plan, settings, expected, device, spacing_mm)
-        for spacing_mm in spacings
-        if spacing_mm == own_mm
-        or (
-            min(across) * own_mm >= MIN_NODES_ACROSS * spacing_mm
-            and plan.numbers["grid_reynolds"] * spacing_mm <= STABLE_GRID_REYNOLDS * own_mm
-        )
-    ]
+    own_mm, stable = plan.numbers["spacing_mm"], STABLE_GRID_REYNOLDS / plan.numbers["grid_reynolds"]
+    most, usable = (min(min(across) / least, stable) for least in (MIN_NODES_ACROSS, WALL_ACROSS[1]))
+    times = [usable ** (k / MOST_SHOWN) for k in range(1, MOST_SHOWN + 1)] if usable >= LEAST_TIMES else [LEAST_TIMES]
+    coarser = [rounded_down(each * own_mm) for each in times if LEAST_TIMES <= each <= most]
+    return [_choice(plan, settings, expected, device, spacing_mm) for spacing_mm in (own_mm, *coarser)]
 
 
 def _choice(plan: Plan, settings: SolveSettings, expected: Forecast, device: Device, spacing_mm: float) -> Choice:
@@ -101,8 +96,8 @@ def said(found: list[Choice]) -> list[str]:
         return []
     own, *coarser = found
     none = (
-        f"no coarser one carries this flow: at {TIMES[0]:g} times the spacing fewer than {MIN_NODES_ACROSS:g} nodes are"
-        f" across, or the grid Reynolds number is above {STABLE_GRID_REYNOLDS}"
+        f"no coarser one carries this flow: at {LEAST_TIMES:g} times the spacing fewer than {MIN_NODES_ACROSS:g} nodes"
+        f" are across, or the grid Reynolds number is above {STABLE_GRID_REYNOLDS}"
     )
     advised = [
         f"voxelize: {{spacing_mm: {each.spacing_mm:.4g}, nodes_across: null}} takes {each.words}" for each in coarser

@@ -69,7 +69,7 @@ class Resolution:
         """For the log."""
         found = [f"{self.across:.3g} nodes across the narrowest place"]
         if self.drop_error:
-            found.append(f"pressure drops up to {self.drop_error:.2g} of them too large")
+            found.append(f"pressure drops up to {100 * self.drop_error:.2g} % too large")
         for state, said in (("reservation", "with reservation"), ("unusable", "not usable")):
             if names := [name for name, each in self.states.items() if each == state]:
                 found.append(f"{said} {' and '.join(names)}")

@@ -229,9 +229,12 @@ def test_a_long_run_says_once_what_coarser_lattices_take_and_so_does_its_status(
     for is_live in (False, True):
         out, clock = io.StringIO(), Clock()
         events = Events(out, is_live, clock)
+        log.unlink()
         events.take(begin(1, "solve", log=str(log)))
         for now in (1, 61, 62, 200):
             clock.now = now
+            if now == 62:  # a large lattice is planned for more than a minute
+                log.write_text(f"{lines}12:00:05 solve: step 100, about 35 h left\n")
             events.tick()
         shown = out.getvalue()
         assert [shown.count(line) for line in taken] == [1, 1]
