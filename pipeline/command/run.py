@@ -31,6 +31,8 @@ SHOWING = (
 """Options by which Snakemake shows something in place of running it, shows it in another way, or runs elsewhere."""
 MISTAKE = ": error: "
 """Stands before what Snakemake says of wrong options, behind the list of all."""
+LOCKED = "LockException"
+"""Begins what Snakemake says where another one holds the folder."""
 LAST_LINES = 20
 """Of what was printed by a run that failed before any of its stages began."""
 
@@ -99,11 +101,28 @@ def _watched(command: list[str]) -> tuple[int, list[str]]:
         last = why(events.failed, terminal)
     else:
         printed = terminal.read_text(encoding="utf-8", errors="replace").splitlines()
-        said = [line for line in [*printed, *events.errors] if line.strip()]
-        mistake = [line.partition(MISTAKE)[2] for line in said if MISTAKE in line] if status == 2 else []
-        last = mistake or said[-LAST_LINES:] or ["stopped; the same command goes on"]
+        last = before_any_stage([*printed, *events.errors], status)
     print("\n".join(last), file=sys.stderr)
     return status, []
+
+
+def before_any_stage(printed: list[str], status: int) -> list[str]:
+    """What is said of a run that failed before any of its stages began.
+
+    Parameters
+    ----------
+    printed : lines of Snakemake.
+    status : its exit status.
+    """
+    said = [line for line in printed if line.strip()]
+    if any(line.startswith(LOCKED) for line in said):
+        return [
+            "another run is at work in this folder, and both would write there. Wait until it has ended, or give all"
+            " cases to one command, as `hemolattice run CASE OTHER`. If none is at work, as after a power cut, give"
+            " this command once with --unlock behind it, and then again without"
+        ]
+    mistake = [line.partition(MISTAKE)[2] for line in said if MISTAKE in line] if status == 2 else []
+    return mistake or said[-LAST_LINES:] or ["stopped; the same command goes on"]
 
 
 def closing(folder: Path) -> Iterator[str]:

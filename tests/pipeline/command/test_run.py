@@ -241,3 +241,13 @@ def test_a_long_run_says_once_what_coarser_lattices_take_and_so_does_its_status(
     shown = list(lines_of("tiny", [Stage("solve", "running", "step 100", log)]))
     assert shown[2:4] == [f"    {line}" for line in taken]
     assert len(list(lines_of("tiny", [Stage("solve", "done", "", log)]))) == 1
+
+
+def test_a_second_run_in_a_folder_says_that_there_is_another():
+    """As Snakemake prints it; other lines are kept as they are."""
+    printed = ["LockException:", "Error: Directory cannot be locked. Please make sure ...", "/there"]
+    (line,) = run.before_any_stage(printed, 1)
+    assert "hemolattice run CASE OTHER" in line
+    assert "--unlock" in line
+    assert run.before_any_stage(["", "Missing input files"], 1) == ["Missing input files"]
+    assert run.before_any_stage(["snakemake: error: no such option"], 2) == ["no such option"]

@@ -49,7 +49,7 @@ def around_the_rod() -> Around:
         {"heart": FlowInlet(inflow)},
         ends,
         PERIOD_S,
-        Blood(DENSITY, VISCOSITY),
+        Blood(DENSITY, 1e-9),
         initial_pa=3 * mean * IMPEDANCE,
     )
     result = solve_network(tree, NUMERICS, Until(1e-3, most_cycles=40), LOG)
