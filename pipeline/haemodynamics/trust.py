@@ -13,6 +13,7 @@ from pipeline.case.physiology import LIMITS as PLAUSIBLE
 from pipeline.geometry.surface.volumes import MOST_LOST
 from pipeline.haemodynamics.advice import Advice
 from pipeline.segmentation.local_edge import TOUCHED, WRONG
+from pipeline.segmentation.undecided import UNDECIDED
 from pipeline.segmentation.wall_profile import BRIGHT_RIM, DARK_RIM
 from solver.run.resolution import DROP_ERRORS, STATES, STREAM_ACROSS, WALL_ACROSS, State, grade
 from solver.run.units import MAX_LOSS
@@ -64,6 +65,9 @@ LIMITS: Mapping[str, Limit] = {
     ),
     "vessel that darkens towards its wall": Limit(
         DARK_RIM, 1, "docs/validation/first-try.md, strangers: slow blood makes the volume 6 to 14 % too small"
+    ),
+    "volume as bright as the threshold, with no wall": Limit(
+        UNDECIDED, 1, "docs/validation/first-try.md, strangers: a false lumen near the threshold, 13 to 64 % too large"
     ),
     "volume behind where two lumens touch": Limit(
         0, 0.1, "docs/validation/first-try.md, strangers: a person has to look, whatever it is; and 10 %"
@@ -118,6 +122,7 @@ SHAPE = (
     "calcium or metal at the wall, of the mask",
     "vessel with something bright in its wall",
     "vessel that darkens towards its wall",
+    "volume as bright as the threshold, with no wall",
     "volume behind where two lumens touch",
     "volume behind a dark sheet in the lumen",
     "volume beyond an end, in line with it",

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.segmentation.blur import blur, wall_slope
 from pipeline.segmentation.levels import Levels, levels
+from pipeline.segmentation.local_edge import LEAST_VOXELS, average_near
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, fill_holes, grow
 from pipeline.segmentation.seeds import text_mm
@@ -38,6 +40,22 @@ WIDE = 1.1
 """Voxels of a sheet over the square of the largest depth of the mask, from which on it counts. In vessels without a
 flap, drawn at random, it was at most 0.3, where branches of a fork leave side by side, in real images at most 1.0,
 across flaps mostly more than 1.2 (docs/validation/first-try.md)."""
+
+LEAST_FAINT = 0.04
+"""Least second derivative across a faint sheet, which is seen beside the brightness of one lumen with the mask's wall:
+in a narrow vessel brightness falls so fast towards the wall that a valley near it does not show. Not below half of the
+noise either; white noise has an eighth of itself."""
+
+ALONG_WALL = 0.7
+"""Cosine of the angle between the directions across a faint sheet and towards the wall, from which it lies along the
+wall: there brightness differs from that of one lumen wherever the wall is another than the blur makes it."""
+
+MIDDLE = 0.7
+"""Depth over the largest, beyond which a faint sheet is followed in any direction: towards no wall in particular."""
+
+FAINT_WIDE, FAINT_LONG = 1.5, 3.5
+"""Voxels of a faint sheet over the square of the largest depth of the mask, and its length over that depth, from which
+on it counts."""
 
 OTHER_SIDE = 0.02
 """Least part of the mask that is a side of its own."""
@@ -69,7 +87,9 @@ class DarkSheet:
     behind: Mask
 
 
-def dark_sheet(voxels: NDArray[np.floating], mask: Mask, seeds: Sequence[Index], found: Levels) -> DarkSheet | None:
+def dark_sheet(
+    voxels: NDArray[np.floating], mask: Mask, seeds: Sequence[Index], found: Levels, faint: bool = True
+) -> DarkSheet | None:
     """The widest dark sheet within a mask; None where there is none.
 
     Parameters
@@ -77,35 +97,102 @@ def dark_sheet(voxels: NDArray[np.floating], mask: Mask, seeds: Sequence[Index],
     voxels, mask : (Z, Y, X); the mask without cavities.
     seeds : voxels x, y, z.
     found : levels in and around the mask.
+    faint : whether one counts that is seen only beside the brightness of one lumen with the mask's wall: no wall that
+        was cut is blurred.
     """
     box = bounding_box(mask, margin=2)
     part = mask[box]
     depth = ndimage.distance_transform_edt(np.pad(part, 1, mode="edge"))[1:-1, 1:-1, 1:-1]  # a border is no wall
     clear = np.zeros_like(mask)
     clear[BORDER:-BORDER, BORDER:-BORDER, BORDER:-BORDER] = True
+    inside = part & clear[box] & (depth > DEPTH)
     bright = np.minimum(voxels[box], found.lumen + found.contrast / 2) / found.contrast
     smooth = ndimage.gaussian_filter(bright.astype(np.float32), 1.0, mode="nearest")
-    least = max(LEAST_VALLEY, found.noise / found.contrast)
-    places, normals, floor, deep = _valleys(smooth, part & clear[box] & (depth > DEPTH), least)
-    if not len(places):
+    sheet = _clear_sheet(smooth, inside, depth, found)
+    if sheet is None and faint:
+        blurred = blur(found, wall_slope(voxels, 1.0, mask, found), 1.0)
+        above = bright.astype(np.float32) - np.float32(found.surroundings / found.contrast)
+        sheet = _faint_sheet(smooth - _of_one_lumen(part, above, depth, blurred), inside, depth, found)
+    if sheet is None:
         return None
-    sheets = np.zeros(part.shape, bool)
+    places, normals = sheet
+    seeds_inside = [tuple(n - side.start for n, side in zip(place[::-1], box, strict=True)) for place in seeds]
+    middle = places[np.linalg.norm(places - places.mean(axis=0), axis=1).argmin()]
+    z, y, x = (int(n) + side.start for n, side in zip(middle, box, strict=True))
+    within, behind = np.zeros_like(mask), np.zeros_like(mask)
+    share = smooth - np.float32(found.surroundings / found.contrast)
+    within[box], behind[box] = _parted(part, share, places, normals, seeds_inside)
+    return DarkSheet(len(places), (x, y, z), within, behind)
+
+
+Sheet = tuple[NDArray[np.int64], NDArray[np.floating]]
+"""Places z, y, x of the middle layer of a sheet, and directions across it."""
+
+
+def _clear_sheet(smooth: NDArray[np.float32], inside: Mask, depth: NDArray[np.floating], found: Levels) -> Sheet | None:
+    """The widest sheet across which brightness itself has a valley."""
+    least = max(LEAST_VALLEY, found.noise / found.contrast)
+    places, normals, floor, deep = _valleys(smooth, inside, least)
+    numbers, area = _largest(places, floor & deep, inside.shape)
+    own = floor & (numbers > 0)
+    return None if area < WIDE * float(depth.max()) ** 2 else (places[own], normals[own])
+
+
+def _faint_sheet(excess: NDArray[np.float32], inside: Mask, depth: NDArray[np.floating], found: Levels) -> Sheet | None:
+    """The widest sheet across which brightness has a valley beside that of one lumen, and that leaves the wall steeply.
+
+    Parameters
+    ----------
+    excess : smoothed brightness above that of one lumen, in the contrast.
+    inside : (z, y, x) bool, where it is looked for.
+    depth : distance to the wall, voxels.
+    found : levels in and around the mask.
+    """
+    least, widest = max(LEAST_FAINT, found.noise / found.contrast / 2), float(depth.max())
+    places, normals, floor, deep = _valleys(excess, inside, least)
+    rise = np.stack(
+        [part[tuple(places.T)] for part in np.gradient(ndimage.gaussian_filter(depth.astype(np.float32), 1.0))], axis=1
+    )
+    steep = np.abs(np.sum(rise * normals, axis=1)) < ALONG_WALL * np.linalg.norm(rise, axis=1)
+    kept = steep | (depth[tuple(places.T)] > MIDDLE * widest)
+    places, normals, counts, floor = places[kept], normals[kept], (floor & deep & steep)[kept], floor[kept]
+    numbers, area = _largest(places, counts, inside.shape)
+    own = floor & (numbers > 0)
+    if area < FAINT_WIDE * widest**2:
+        return None
+    counted = places[counts & own]
+    long = float(np.ptp(counted @ np.linalg.eigh(np.cov(counted.T))[1][:, -1]))
+    return None if long < FAINT_LONG * widest else (places[own], normals[own])
+
+
+def _of_one_lumen(
+    part: Mask, above: NDArray[np.float32], depth: NDArray[np.floating], blurred: float
+) -> NDArray[np.floating]:
+    """Brightness that a mask would have as one lumen of the contrast near each place, smoothed as the image is.
+
+    Parameters
+    ----------
+    part : (z, y, x) bool, the mask.
+    above : (z, y, x), brightness above that of tissue.
+    depth : distance to the wall, voxels.
+    blurred : standard deviation of the image's blur, voxels.
+    """
+    contrast = average_near(above, np.where(part, depth**3, 0.0), max(float(depth.max()), LEAST_VOXELS))
+    filled = ndimage.gaussian_filter(part.astype(np.float32), np.hypot(1.0, blurred), mode="nearest")
+    return np.asarray(contrast * filled)
+
+
+def _largest(
+    places: NDArray[np.int64], counts: NDArray[np.bool_], shape: tuple[int, ...]
+) -> tuple[NDArray[np.int64], int]:
+    """Which of the places are joined to the group of which most count, 1 or 0, and how many of it do."""
+    sheets = np.zeros(shape, bool)
     sheets[tuple(places.T)] = True
     label, _ = ndimage.label(sheets, _ALL)
     numbers = label[tuple(places.T)]
-    sizes = np.bincount(numbers[floor & deep], minlength=2)
+    sizes = np.bincount(numbers[counts], minlength=2)
     largest = int(sizes.argmax())
-    if sizes[largest] < WIDE * float(depth.max()) ** 2:
-        return None
-    own = floor & (numbers == largest)
-    inside = [tuple(n - side.start for n, side in zip(place[::-1], box, strict=True)) for place in seeds]
-    middle = places[own][np.linalg.norm(places[own] - places[own].mean(axis=0), axis=1).argmin()]
-    z, y, x = (int(n) + side.start for n, side in zip(middle, box, strict=True))
-    sheet, behind = np.zeros_like(mask), np.zeros_like(mask)
-    sheet[box], behind[box] = _parted(
-        part, smooth - found.surroundings / found.contrast, places[own], normals[own], inside
-    )
-    return DarkSheet(int(own.sum()), (x, y, z), sheet, behind)
+    return (numbers == largest).astype(np.int64), int(sizes[largest])
 
 
 def _valleys(
@@ -185,7 +272,8 @@ def without_dark_sheets(lumen: Lumen, problem: Problem) -> Lumen:
     voxels, off = problem.filtered.voxels, np.zeros_like(lumen.mask)
     mask = whole = fill_holes(lumen.mask)[0]  # a flap that is dark in places makes cavities
     for _ in range(MOST_SHEETS):
-        sheet = dark_sheet(voxels, mask, problem.places, levels(voxels, mask, problem.places, lumen.wall, problem.dark))
+        found = levels(voxels, mask, problem.places, lumen.wall, problem.dark)
+        sheet = dark_sheet(voxels, mask, problem.places, found, faint=not off.any())
         if sheet is None or not sheet.behind.any():
             break
         off |= sheet.sheet | sheet.behind

@@ -96,8 +96,10 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radius
     length = max(LENGTH * radius, LEAST_VOXELS)
     shell = (away > SHELL_VOXELS[0]) & (away <= SHELL_VOXELS[1] + 1)
     tissue = soft_tissue(near, shell, lumen.wall, problem.dark)
-    blood = _average(np.minimum(near, found.lumen + found.contrast / 2), np.where(part, depth**3, 0.0), length)
-    around = _average(near, tissue.astype(float), length) if tissue.any() else np.full(near.shape, found.surroundings)
+    blood = average_near(np.minimum(near, found.lumen + found.contrast / 2), np.where(part, depth**3, 0.0), length)
+    around = np.full(near.shape, found.surroundings)
+    if tissue.any():
+        around = average_near(near, tissue.astype(float), length)
     contrast = np.maximum(blood - around, FADED * found.contrast)
     level = _edge(problem, lumen, mask, found)
     share = (near - around) / contrast - level
@@ -120,8 +122,14 @@ def _edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels) -> float:
     return (unbiased_lower(found, slope, growth, spacing_mm) - found.surroundings) / found.contrast
 
 
-def _average(values: NDArray[np.floating], weight: NDArray[np.floating], length: float) -> NDArray[np.floating]:
-    """Weighted mean over a Gaussian; that of all where no weight is near."""
+def average_near(values: NDArray[np.floating], weight: NDArray[np.floating], length: float) -> NDArray[np.floating]:
+    """Weighted mean over a Gaussian; that of all where no weight is near.
+
+    Parameters
+    ----------
+    values, weight : (z, y, x).
+    length : standard deviation of the Gaussian, voxels.
+    """
     total = ndimage.gaussian_filter(weight, length, mode="nearest")
     mean = ndimage.gaussian_filter(values * weight, length, mode="nearest")
     whole = float((values * weight).sum() / weight.sum())
@@ -218,6 +226,6 @@ def spread_at_a_place(voxels: NDArray[np.floating], mask: Mask) -> float:
     near, part = voxels[box], mask[box]
     depth = ndimage.distance_transform_edt(np.pad(part, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
     radius = float(depth.max())
-    mean = _average(near, np.where(part, depth**3, 0.0), max(LENGTH * radius, LEAST_VOXELS))
+    mean = average_near(near, np.where(part, depth**3, 0.0), max(LENGTH * radius, LEAST_VOXELS))
     core = part & (depth > radius / 2)
     return float(MAD_TO_SIGMA * np.median(np.abs(near - mean)[core]))

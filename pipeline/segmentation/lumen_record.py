@@ -28,6 +28,7 @@ from pipeline.segmentation.problem import Lumen, Problem, reaches
 from pipeline.segmentation.region_growing import Mask
 from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
+from pipeline.segmentation.undecided import UNDECIDED, record_of_undecided
 from pipeline.segmentation.wall_profile import BRIGHT_RIM, DARK_RIM, record_of_dark_rim, record_of_rim, wall_profile
 
 THIN_VOXELS = 4
@@ -109,7 +110,8 @@ def record_of(
     unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
     other = _of_other(problem, mask, intensity, blur(intensity, slope, spacing_mm) / spacing_mm)
     wall = _at_the_wall(problem, found, mask, intensity, radii)
-    places = _of_places(problem, found, mask, intensity)
+    misses = abs((wall.get("local_edge") or {"change": 0.0})["change"]) > WRONG
+    places = _of_places(problem, found, mask, intensity, misses)
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
@@ -150,9 +152,14 @@ def _of_other(problem: Problem, mask: Mask, intensity: Levels, blurred: float) -
     return record_of_other(other_brightness(problem.filtered.voxels, mask, problem.places, intensity, blurred), problem)
 
 
-def _of_places(problem: Problem, found: Lumen, mask: Mask, intensity: Levels) -> dict[str, dict[str, Any] | None]:
-    """Places where the mask holds a second lumen, or lacks what is beyond an end."""
-    sheet = dark_sheet(problem.filtered.voxels, mask, problem.places, intensity)
+def _of_places(
+    problem: Problem, found: Lumen, mask: Mask, intensity: Levels, misses: bool
+) -> dict[str, dict[str, Any] | None]:
+    """Places where the mask holds a second lumen, or lacks what is beyond an end.
+
+    Where one threshold misses the volume, the mask's wall is none of the image's, beside which a faint sheet is seen.
+    """
+    sheet = dark_sheet(problem.filtered.voxels, mask, problem.places, intensity, faint=not misses)
     beyond = gaps(problem, found, mask, intensity)
     return {
         "touching_lumens": record_of_touches(mask, problem),
@@ -165,7 +172,8 @@ def _of_brightness(
     problem: Problem, intensity: Levels, other: dict[str, Any] | None, wall: dict[str, Any]
 ) -> list[str]:
     """Warnings of brightness: in the mask, and at its wall."""
-    edge, bright, rim, dark = (wall.get(key) for key in ("local_edge", "bright_wall", "bright_rim", "dark_rim"))
+    keys = ("local_edge", "bright_wall", "bright_rim", "dark_rim", "undecided")
+    edge, bright, rim, dark, chance = (wall.get(key) for key in keys)
     return [
         *_brighter(problem, intensity),
         *([other["words"]] if other else []),
@@ -173,6 +181,7 @@ def _of_brightness(
         *([bright["words"]] if bright and bright["share"] > TOUCHED else []),
         *([rim["words"]] if rim and rim["share"] > BRIGHT_RIM else []),
         *([dark["words"]] if dark and dark["share"] > DARK_RIM else []),
+        *([chance["words"]] if chance and chance["share"] > UNDECIDED else []),
     ]
 
 
@@ -191,6 +200,7 @@ def _at_the_wall(
         "bright_wall": record_of_bright_wall(edge, mask, problem, intensity),
         "bright_rim": profile and record_of_rim(profile, problem, intensity),
         "dark_rim": profile and record_of_dark_rim(profile, intensity),
+        "undecided": record_of_undecided(edge, found, mask, problem, intensity),
     }
 
 

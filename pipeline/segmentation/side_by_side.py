@@ -38,6 +38,10 @@ LONG, SLENDER, THIN = 2.7, 2.2, 0.8
 in such radii. Necks of sacs and stenoses, drawn at random, were up to 2.4 radii and 1.9 widths long where they were as
 thin (tests/support/left_vessels.py, seeds 0 to 11)."""
 
+WHOLE_WAY, THREAD = 8.0, 5.0
+"""Length of a seam, in radii of the narrower and in its own widths, from which on its depth does not count: lumens that
+have grown together over more than the width of the narrower."""
+
 CROSSING = 0.8
 """The largest depth, radii, of the seam of two vessels that pass each other."""
 
@@ -76,6 +80,8 @@ class Seam:
     @property
     def long(self) -> bool:
         """Whether it is the seam of two vessels that lie beside each other."""
+        if self.length >= max(WHOLE_WAY * self.radius, THREAD * max(self.width, 1.0)):
+            return True
         slender = self.length >= SLENDER * max(self.width, 1.0)
         return slender and self.length >= LONG * self.radius and self.depth <= THIN * self.radius
 

@@ -296,6 +296,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     bright = segmentation.get("bright_wall") or {"share": 0.0, "words": ""}
     dark = segmentation.get("dark_rim") or {"share": 0.0, "words": ""}
     rim = segmentation.get("bright_rim") or {"share": 0.0, "words": ""}
+    chance = segmentation.get("undecided") or {"share": 0.0, "words": ""}
     edge = segmentation.get("local_edge") or {"change": 0.0, "words": ""}
     touch = segmentation.get("touching_lumens") or {"share": 0.0, "words": ""}
     sheet = segmentation.get("dark_sheet") or {"share": 0.0, "words": ""}
@@ -311,6 +312,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("calcium or metal at the wall, of the mask", "%", bright["share"], bright["words"]),
         trust.check("vessel with something bright in its wall", "%", rim["share"], rim["words"]),
         trust.check("vessel that darkens towards its wall", "%", dark["share"], dark["words"]),
+        trust.check("volume as bright as the threshold, with no wall", "%", chance["share"], chance["words"]),
     ]
 
 

@@ -20,15 +20,17 @@ HALF, RADIUS, SHIFT = 16, 10.0, 3.0
 TISSUE, BLOOD = 45.0, 345.0
 
 
-def dissected(thick: float, turn: float = 0.0, bend: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def dissected(
+    thick: float, turn: float = 0.0, bend: float = 0.0, radius: float = RADIUS, shift: float = SHIFT
+) -> tuple[np.ndarray, np.ndarray]:
     """An aorta along z with a flap across, and its true lumen: both as parts of voxels, from eight points along each
     axis across. The flap turns along the aorta by an angle from end to end, and bulges by `bend` in its middle.
     """
     z, y, x = np.indices((2 * HALF, 16 * HALF, 16 * HALF))
     y, x = ((each - 8 * HALF + 0.5) / 8 for each in (y, x))
     angle = turn * (z - HALF) / (2 * HALF)
-    gap = x * np.cos(angle) + y * np.sin(angle) - SHIFT + bend * (1 - (y / RADIUS) ** 2)
-    inside = np.hypot(x, y) < RADIUS
+    gap = x * np.cos(angle) + y * np.sin(angle) - shift + bend * (1 - (y / radius) ** 2)
+    inside = np.hypot(x, y) < radius
     parts = (inside & (np.abs(gap) > thick / 2), inside & (gap < -thick / 2))
     blood, true = (part.reshape(2 * HALF, 2 * HALF, 8, 2 * HALF, 8).mean(axis=(2, 4)) for part in parts)
     return blood, true
@@ -70,6 +72,41 @@ def test_the_false_lumen_is_measured_and_left_out_by_the_advice(thick, turn, ben
     assert after.record["voxels_behind_sheets"] == size - after.record["voxels"]
     assert after.record["dark_sheet"] is None
     assert np.array_equal(after.occupancy.voxels >= 0.5, after.lumen.voxels > 0)
+
+
+def of_a_narrow_one(thick: float, **settings: str) -> tuple[dict, float]:
+    """The record of an aorta of 4 voxels with a flap, segmented half way, and the true volume in voxels."""
+    blood, true = dissected(thick, radius=4.0, shift=1.2)
+    image = image_of(blood)
+    place = [image.to_mm((HALF - 2, HALF, HALF)).tolist()]
+    return segment(
+        image, SegmentSettings(seeds_mm=place, lower=(TISSUE + BLOOD) / 2, **settings), image, "CT"
+    ).record, float(true.sum())
+
+
+def test_a_flap_of_half_a_voxel_in_a_narrow_aorta_is_found_beside_the_brightness_of_one_lumen():
+    """Near the wall brightness falls so fast that no valley shows. Without what lies behind, and half of a layer, a
+    twentieth of the true lumen is right."""
+    found, true = of_a_narrow_one(0.5)
+    assert found["voxels"] > 1.4 * true
+    assert found["dark_sheet"]["volume_ml"] > 0.15
+    assert not next(each for each in of_lumen(found) if each["name"] == NAME)["passed"]
+    after, _ = of_a_narrow_one(0.5, dark_sheets="part")
+    assert after["voxels"] == pytest.approx(true, rel=0.05)
+
+
+def test_a_narrow_aorta_without_a_flap_has_no_faint_one():
+    found, _ = of_a_narrow_one(0.0)
+    assert found["dark_sheet"] is None
+
+
+def test_beside_a_wall_that_was_cut_no_faint_sheet_is_looked_for():
+    blood, _ = dissected(0.5, radius=4.0, shift=1.2)
+    voxels, seed = image_of(blood).voxels, (HALF - 2, HALF, HALF)
+    mask = ndimage.binary_fill_holes(voxels >= (TISSUE + BLOOD) / 2)
+    around = levels(voxels, mask, [seed], (TISSUE + BLOOD) / 2, -200.0)
+    assert dark_sheet(voxels, mask, [seed], around) is not None
+    assert dark_sheet(voxels, mask, [seed], around, faint=False) is None
 
 
 def test_seeds_on_both_sides_leave_the_flap_a_failed_check_with_nothing_behind():

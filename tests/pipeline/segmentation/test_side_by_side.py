@@ -14,7 +14,7 @@ from pipeline.segmentation.barrier import BESIDE, barrier, with_its_layers
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
-from pipeline.segmentation.side_by_side import Seam, _together, seams
+from pipeline.segmentation.side_by_side import THIN, Seam, _together, seams
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import segment
 from tests.support.advice import advised, merged
@@ -75,6 +75,25 @@ def test_what_lies_behind_a_touch_is_measured_and_parted_by_the_advice(turn, oth
     rest = label == label[HALF, HALF, HALF - 5]
     assert (rest & alone).sum() < 0.03 * alone.sum()
     assert (rest & tubes(one)).sum() > 0.9 * tubes(one).sum()
+
+
+def test_lumens_grown_together_over_the_whole_way_have_a_seam_however_deep_it_is():
+    """A tube of 3.5 voxels sunk into one of 6: joined by nine tenths of the narrower and more, over 48 voxels."""
+    wide = tubes((along(2.7), 6.0))
+    mask = wide | tubes((along(-4.8), 3.5))
+    (seam,) = seams(mask)
+    assert seam.depth > THIN * seam.radius
+    record = record_of_touches(mask, problem_of(mask, (HALF + 3, HALF, HALF)))
+    assert record is not None
+    assert record["share"] == pytest.approx((mask & ~wide).sum() / mask.sum(), abs=0.03)
+
+
+@pytest.mark.parametrize("aspect", [1.3, 1.8])
+def test_an_oval_vessel_has_no_seam(aspect):
+    """Its core is one, however it turns."""
+    z, y, x = np.indices((2 * HALF,) * 3) - HALF + 0.37
+    across, other = x * np.cos(z / 20) + y * np.sin(z / 20), y * np.cos(z / 20) - x * np.sin(z / 20)
+    assert seams(np.hypot(across / aspect, other) < 6.0) == []
 
 
 def test_seeds_on_both_sides_mean_both():
