@@ -10,6 +10,7 @@ long as it is wide. Two vessels beside each other have one that is longer, or go
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,12 @@ WHOLE_WAY, THREAD = 8.0, 5.0
 """Length of a seam, in radii of the narrower and in its own widths, from which on its depth does not count: lumens that
 have grown together over more than the width of the narrower."""
 
-CROSSING = 0.8
-"""The largest depth, radii, of the seam of two vessels that pass each other."""
+CROSSING, CROSSING_STRAIGHT = 0.8, 1.1
+"""The largest depth, radii, of the seam of two vessels that pass each other, and of two that both go straight on."""
+
+STRAIGHT = -0.7
+"""Cosine of the angle between the ways of a vessel to both sides, up to which it goes straight on: of crossing vessels
+it was at most -0.81, where a sac stands on a fork at least -0.62 on one of the sides."""
 
 LEAST_FACES = 6
 """A seam of fewer faces of voxels is chance."""
@@ -143,8 +148,10 @@ class _Cores:
         low, high = places.min(axis=0) - margin, places.max(axis=0) + margin + 1
         return np.maximum(low, 0), np.minimum(high, self.core.shape)
 
-    def passes(self, faces: NDArray[np.int64], side: int) -> bool:
-        """Whether the vessel on one side of a round seam goes on in two directions, or through the border."""
+    def ways(self, faces: NDArray[np.int64], side: int) -> list[list[NDArray[np.floating]]]:
+        """Directions in which the vessel on one side of a round seam goes on, or meets the border, at each distance of
+        `FROM_TOUCH`.
+        """
         tops = faces[:, 2 + side]
         radius = float(np.median(self.of(self.reach, tops)))
         middle = np.rint(self.places[tops].mean(axis=0)).astype(np.int64)
@@ -158,17 +165,34 @@ class _Cores:
         own[tuple(starts.T)] = True
         label, _ = ndimage.label((self.core[near] & (away <= margin)) | own, _ALL)
         joined = np.isin(label, np.setdiff1d(label[own], [0]))
-        most = 0
+        found = []
         for distance in FROM_TOUCH:
             shell = joined & (away >= distance * radius) & (away < (distance + SHELL) * radius)
             ends = joined & self.edge[near] & (away < distance * radius)
-            most = max(most, sum(self._wide(each, near, AN_ARM * radius) for each in (shell, ends)))
-        return most >= 2
+            found.append(
+                [way for each in (shell, ends) for way in self._wide(each, near, AN_ARM * radius, middle - low)]
+            )
+        return found
 
-    def _wide(self, part: Mask, near: tuple[slice, ...], least: float) -> int:
+    def _wide(
+        self, part: Mask, near: tuple[slice, ...], least: float, middle: NDArray[np.int64]
+    ) -> list[NDArray[np.floating]]:
+        """Directions from a place to the middles of what is wide enough in a part of a box."""
         label, count = ndimage.label(part, _ALL)
-        deep = np.asarray(ndimage.maximum(self.depth[near], label, np.arange(1, count + 1))) if count else np.zeros(0)
-        return int((deep >= least).sum())
+        numbers = np.arange(1, count + 1)
+        deep = np.asarray(ndimage.maximum(self.depth[near], label, numbers)) if count else np.zeros(0)
+        middles = ndimage.center_of_mass(part, label, numbers[deep >= least])
+        return [(np.array(each) - middle) / max(float(np.linalg.norm(each - middle)), 1e-9) for each in middles]
+
+
+def _passes(ways: list[list[NDArray[np.floating]]]) -> bool:
+    """Whether a vessel goes on in two directions at one of the distances."""
+    return max(len(each) for each in ways) >= 2
+
+
+def _goes_through(ways: list[list[NDArray[np.floating]]]) -> bool:
+    """Whether it goes on straight at all distances."""
+    return all(any(one @ other <= STRAIGHT for one, other in combinations(each, 2)) for each in ways)
 
 
 def _away(middle: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.floating]:
@@ -229,9 +253,14 @@ def _judged(cores: _Cores, group: NDArray[np.int64]) -> Iterator[Seam]:
     points = cores.places[faces[:, :2]].mean(axis=1) + start
     depth = float(cores.of(cores.depth, faces[:, :2]).max())
     seam = _seam(points, cores.places[faces[:, 2:]] + start, radius, depth)
-    passing = depth <= CROSSING * radius and all(cores.passes(faces, side) for side in (0, 1))
-    if seam.long or passing:
+    if seam.long or (depth <= CROSSING_STRAIGHT * radius and _passing(cores, faces, depth <= CROSSING * radius)):
         yield seam
+
+
+def _passing(cores: _Cores, faces: NDArray[np.int64], thin: bool) -> bool:
+    """Whether vessels on both sides of a seam pass each other; where it is not thin, straight."""
+    ways = [cores.ways(faces, side) for side in (0, 1)]
+    return all(map(_passes if thin else _goes_through, ways))
 
 
 def principal_axes(points: NDArray[np.floating]) -> NDArray[np.floating]:

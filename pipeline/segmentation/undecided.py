@@ -18,22 +18,22 @@ from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Mask
 from pipeline.segmentation.seeds import text_mm
 
-NEAR = 0.15
+NEAR = 0.2
 """How far from the threshold brightness is near it, in the contrast."""
 
-FLAT = 0.6
+FLAT = 0.7
 """The largest gradient, over the median at the wall of the same vessel, where there is no wall."""
 
 REACH = 3
 """Layers of voxels around the mask that are looked at."""
 
-HELD = 0.2
+HELD = 0.12
 """Least part of a place that the mask holds: a neighbour of medium brightness lies beyond the wall as a whole, and so
 does a thrombus."""
 
-UNDECIDED = 0.05
+UNDECIDED = 0.06
 """Share of the mask from which it is worth a reservation. In vessels without a false lumen, drawn at random, whose
-volume is right, it was at most 0.02 (docs/validation/first-try.md)."""
+volume is right, it was at most 0.05, and 0.02 in those that pass all other checks (docs/validation/first-try.md)."""
 
 _ALL = np.ones((3, 3, 3), bool)
 

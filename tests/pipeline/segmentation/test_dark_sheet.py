@@ -100,6 +100,20 @@ def test_a_narrow_aorta_without_a_flap_has_no_faint_one():
     assert found["dark_sheet"] is None
 
 
+def test_a_dark_streak_wider_than_the_blur_is_no_flap():
+    """As dark as three fifths of a voxel of tissue, over a standard deviation of three voxels: twice as dark as streaks
+    are that bend as much."""
+    blood, _ = dissected(0.0, radius=5.0)
+    image = image_of(blood)
+    _, _, x = np.indices(blood.shape)
+    streak = -0.6 * (BLOOD - TISSUE) * blood * np.exp(-(((x - HALF - 1) / 3.0) ** 2) / 2) / 2
+    voxels = image.voxels + streak.astype(np.float32)
+    seed = (HALF - 3, HALF, HALF)
+    mask = ndimage.binary_fill_holes(ndimage.gaussian_filter(blood, 0.8) >= 0.5)
+    around = levels(voxels, mask, [seed], (TISSUE + BLOOD) / 2, -200.0)
+    assert dark_sheet(voxels, mask, [seed], around) is None
+
+
 def test_beside_a_wall_that_was_cut_no_faint_sheet_is_looked_for():
     blood, _ = dissected(0.5, radius=4.0, shift=1.2)
     voxels, seed = image_of(blood).voxels, (HALF - 2, HALF, HALF)

@@ -14,7 +14,7 @@ from pipeline.segmentation.barrier import BESIDE, barrier, with_its_layers
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
-from pipeline.segmentation.side_by_side import THIN, Seam, _together, seams
+from pipeline.segmentation.side_by_side import CROSSING, THIN, Seam, _together, seams
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import segment
 from tests.support.advice import advised, merged
@@ -86,6 +86,14 @@ def test_lumens_grown_together_over_the_whole_way_have_a_seam_however_deep_it_is
     record = record_of_touches(mask, problem_of(mask, (HALF + 3, HALF, HALF)))
     assert record is not None
     assert record["share"] == pytest.approx((mask & ~wide).sum() / mask.sum(), abs=0.03)
+
+
+@pytest.mark.parametrize("turn", [1.0, 1.4])
+def test_vessels_that_cross_and_have_grown_together_have_a_seam(turn):
+    """Joined by more than a bend or the neck of a sac may be, but both go straight on."""
+    (seam,) = seams(tubes((along(-2.6), 3.5), (along(6.0, turn), 6.0)))
+    assert seam.depth > CROSSING * seam.radius
+    assert not seam.long
 
 
 @pytest.mark.parametrize("aspect", [1.3, 1.8])
