@@ -43,7 +43,7 @@ WHOLE_WAY, THREAD = 8.0, 5.0
 """Length of a seam, in radii of the narrower and in its own widths, from which on its depth does not count: lumens that
 have grown together over more than the width of the narrower."""
 
-CROSSING, CROSSING_STRAIGHT = 0.8, 1.1
+CROSSING, CROSSING_STRAIGHT = 0.8, 1.0
 """The largest depth, radii, of the seam of two vessels that pass each other, and of two that both go straight on."""
 
 STRAIGHT = -0.7
