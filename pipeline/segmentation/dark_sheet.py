@@ -6,6 +6,9 @@ both lumens. Across it the brightness has a valley: the second derivative is lar
 others (the eigenvalues of the Hessian matrix: Sato et al. 1998, doi:10.1016/S1361-8415(98)80009-1). Below the wall of
 a lumen brightness bends the other way, and noise, contrast that mixes and a void make no sheet that is as wide as the
 vessel.
+
+In a narrow vessel brightness falls towards the wall within the width of the valley, which does not show then. What one
+even lumen with the same wall would lack there is known from the image's blur; beside it the valley is seen.
 """
 
 from collections.abc import Iterator, Sequence
@@ -137,8 +140,8 @@ def _clear_sheet(smooth: NDArray[np.float32], inside: Mask, depth: NDArray[np.fl
     """The widest sheet across which brightness itself has a valley."""
     least = max(LEAST_VALLEY, found.noise / found.contrast)
     places, normals, floor, deep = _valleys(smooth, inside, least)
-    numbers, area = _largest(places, floor & deep, inside.shape)
-    own = floor & (numbers > 0)
+    joined, area = _largest(places, floor & deep, inside.shape)
+    own = floor & joined
     return None if area < WIDE * float(depth.max()) ** 2 else (places[own], normals[own])
 
 
@@ -154,14 +157,16 @@ def _faint_sheet(excess: NDArray[np.float32], inside: Mask, depth: NDArray[np.fl
     """
     least, widest = max(LEAST_FAINT, found.noise / found.contrast / 2), float(depth.max())
     places, normals, floor, deep = _valleys(excess, inside, least)
+    if not len(places):
+        return None
     rise = np.stack(
         [part[tuple(places.T)] for part in np.gradient(ndimage.gaussian_filter(depth.astype(np.float32), 1.0))], axis=1
     )
     steep = np.abs(np.sum(rise * normals, axis=1)) < ALONG_WALL * np.linalg.norm(rise, axis=1)
     kept = steep | (depth[tuple(places.T)] > MIDDLE * widest)
     places, normals, counts, floor = places[kept], normals[kept], (floor & deep & steep)[kept], floor[kept]
-    numbers, area = _largest(places, counts, inside.shape)
-    own = floor & (numbers > 0)
+    joined, area = _largest(places, counts, inside.shape)
+    own = floor & joined
     if area < FAINT_WIDE * widest**2:
         return None
     counted = places[counts & own]
@@ -198,15 +203,15 @@ def _of_one_lumen(
 
 def _largest(
     places: NDArray[np.int64], counts: NDArray[np.bool_], shape: tuple[int, ...]
-) -> tuple[NDArray[np.int64], int]:
-    """Which of the places are joined to the group of which most count, 1 or 0, and how many of it do."""
+) -> tuple[NDArray[np.bool_], int]:
+    """Which of the places are of the group of joined ones of which most count, and how many of it do."""
     sheets = np.zeros(shape, bool)
     sheets[tuple(places.T)] = True
     label, _ = ndimage.label(sheets, _ALL)
     numbers = label[tuple(places.T)]
     sizes = np.bincount(numbers[counts], minlength=2)
     largest = int(sizes.argmax())
-    return (numbers == largest).astype(np.int64), int(sizes[largest])
+    return numbers == largest, int(sizes[largest])
 
 
 def _valleys(

@@ -5,7 +5,8 @@ Of each vessel the core is what is nearly as deep as the largest ball that reach
 and Rüegsegger 1997, doi:10.1046/j.1365-2818.1997.1340694.x). From each voxel the steepest way into the depth ends in a
 core. Where neighbours end in cores that are not joined nearby lies a seam. The branches of a fork have one core where
 they meet, however small their angle, and so has a bend; the neck of a sac and a stenosis have a seam that is about as
-long as it is wide. Two vessels beside each other have one that is longer, or go on to both sides of it, each of them.
+long as it is wide. Two vessels beside each other have one that is longer, or go on to both sides of it, each of them;
+where they have grown together, so that it is as deep as a vessel, it is far longer, or both go straight on.
 """
 
 from collections.abc import Iterator
