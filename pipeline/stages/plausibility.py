@@ -307,6 +307,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("volume behind a dark sheet in the lumen", "%", sheet["share"], sheet["words"]),
         trust.check("volume beyond an end, in line with it", "%", beyond["share"], beyond["words"]),
         *_of_joined(segmentation.get("gaps_joined", ())),
+        *_of_parted(segmentation),
         trust.check("part of the mask of another brightness", "%", other["share"], other["words"]),
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
         trust.check("calcium or metal at the wall, of the mask", "%", bright["share"], bright["words"]),
@@ -327,6 +328,15 @@ def _of_joined(joined: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         " that width. Give a finer image, or correct lumen.nrrd there and give it as input.mask"
     )
     return [trust.check("gaps of the lumen that are joined", "", float(len(joined)), words)]
+
+
+def _of_parted(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The check of what was left out behind dark sheets; none where nothing was."""
+    if not (behind := segmentation.get("voxels_behind_sheets", 0)):
+        return []
+    words = "the lumen ends at a flap that the image shows in part alone (segment.dark_sheets: part): it may be off by a"
+    words += " tenth. Look at segmentation.html along it; to be sure, give lumen.nrrd, corrected there, as input.mask"
+    return [trust.check("volume left out behind dark sheets", "%", behind / (behind + segmentation["voxels"]), words)]
 
 
 def plausibility(

@@ -71,6 +71,9 @@ def test_the_false_lumen_is_measured_and_left_out_by_the_advice(thick, turn, ben
     assert after.record["voxels"] == pytest.approx(true.sum(), rel=0.05)
     assert after.record["voxels_behind_sheets"] == size - after.record["voxels"]
     assert after.record["dark_sheet"] is None
+    left = next(each for each in of_lumen(after.record) if each["name"] == "volume left out behind dark sheets")
+    assert left["state"] == "reservation"  # where the flap's rim is, the image does not show
+    assert left["value"] == pytest.approx(1 - after.record["voxels"] / size)
     assert np.array_equal(after.occupancy.voxels >= 0.5, after.lumen.voxels > 0)
 
 
