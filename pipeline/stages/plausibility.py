@@ -334,8 +334,10 @@ def _of_parted(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The check of what was left out behind dark sheets; none where nothing was."""
     if not (behind := segmentation.get("voxels_behind_sheets", 0)):
         return []
-    words = "the lumen ends at a flap that the image shows in part alone (segment.dark_sheets: part): it may be off by a"
-    words += " tenth. Look at segmentation.html along it; to be sure, give lumen.nrrd, corrected there, as input.mask"
+    words = (
+        "the lumen ends at a flap that the image shows in part (segment.dark_sheets: part) and may be off by a tenth."
+    )
+    words += " Look at segmentation.html along it; to be sure, give lumen.nrrd, corrected there, as input.mask"
     return [trust.check("volume left out behind dark sheets", "%", behind / (behind + segmentation["voxels"]), words)]
 
 
