@@ -334,10 +334,8 @@ def _of_parted(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The check of what was left out behind dark sheets; none where nothing was."""
     if not (behind := segmentation.get("voxels_behind_sheets", 0)):
         return []
-    words = (
-        "the lumen ends at a flap that the image shows in part (segment.dark_sheets: part) and may be off by a tenth."
-    )
-    words += " Look at segmentation.html along it; to be sure, give lumen.nrrd, corrected there, as input.mask"
+    words = "the lumen ends at a flap that the image shows in part (segment.dark_sheets: part) and may be a tenth"
+    words += " off. Look at segmentation.html along it; to be sure, give lumen.nrrd, corrected there, as input.mask"
     return [trust.check("volume left out behind dark sheets", "%", behind / (behind + segmentation["voxels"]), words)]
 
 
