@@ -110,8 +110,7 @@ def record_of(
     unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
     other = _of_other(problem, mask, intensity, blur(intensity, slope, spacing_mm) / spacing_mm)
     wall = _at_the_wall(problem, found, mask, intensity, radii)
-    misses = abs((wall.get("local_edge") or {"change": 0.0})["change"]) > WRONG
-    places = _of_places(problem, found, mask, intensity, misses)
+    places = _of_places(problem, found, mask, intensity, wall)
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
@@ -153,12 +152,13 @@ def _of_other(problem: Problem, mask: Mask, intensity: Levels, blurred: float) -
 
 
 def _of_places(
-    problem: Problem, found: Lumen, mask: Mask, intensity: Levels, misses: bool
+    problem: Problem, found: Lumen, mask: Mask, intensity: Levels, wall: dict[str, Any]
 ) -> dict[str, dict[str, Any] | None]:
     """Places where the mask holds a second lumen, or lacks what is beyond an end.
 
     Where one threshold misses the volume, the mask's wall is none of the image's, beside which a faint sheet is seen.
     """
+    misses = abs((wall.get("local_edge") or {"change": 0.0})["change"]) > WRONG
     sheet = dark_sheet(problem.filtered.voxels, mask, problem.places, intensity, faint=not misses)
     beyond = gaps(problem, found, mask, intensity)
     return {
