@@ -10,6 +10,7 @@ not pass through the host.
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numba import config
@@ -29,13 +30,21 @@ from tests.support.rank_agreement import Counting, check, random_parts
 from tests.support.simulator import make_fast
 
 RATES = relaxation_rates(0.7, 0.1)
-Case = tuple[Lattice, np.ndarray]
+Case = tuple[Lattice, np.ndarray] | tuple[Lattice, np.ndarray, np.ndarray]
+"""A lattice, boundary values, and numbers by which its nodes are divided; at random if there are none."""
 
 
 def walled(walls: str, precision: str = "fp64") -> Case:
     """Openings and walls of any shape, which lie on all ranks."""
     lattice = build_lattice(random_cavern((7, 6, 5), 3), "trt", RATES, walls, precision, force=(1e-5, 2e-5, -1e-5))
     return lattice, 1e-3 * np.random.default_rng(1).random((8, 3)) * (10, 1, -1)
+
+
+def cut_outlet() -> Case:
+    """Walls, and an outlet of which some nodes are at a border and some are not, in parts that follow each other."""
+    nodes = random_cavern((8, 12, 5), 3)
+    lattice = build_lattice(nodes, "trt", RATES, "bouzidi", "fp64")
+    return lattice, 1e-3 * np.random.default_rng(1).random((8, 3)) * (10, 1, -1), nodes.position[:, 1]
 
 
 def moving() -> Case:
@@ -55,8 +64,9 @@ def corrected(size: tuple[int, int, int] = (6, 5, 4)) -> Case:
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    **{f"walls {name}": lambda name=name: walled(name) for name in WALLS},
+    **{f"walls {name}": partial(walled, name) for name in WALLS},
     "fp16": lambda: walled("bouzidi", "fp16"),
+    "a cut through an outlet": cut_outlet,
     "moving walls": moving,
     "outlets with feedback": lambda: with_windkessel()[1:],
     "inlets with feedback": lambda: coupled()[1:],
@@ -75,8 +85,10 @@ def main(backend: str = "cpu", *names: str) -> None:
         backend = "cuda"
     ranks = Counting(world())
     for name in names or CASES:
-        lattice, boundary_values = CASES[name]()
+        lattice, boundary_values, *along = CASES[name]()
         rows, part = boundary_values[: len(boundary_values) // 4 * 4], random_parts(lattice, ranks)
+        if along:
+            part = along[0].argsort(kind="stable").argsort() * ranks.size // lattice.count
         found = check(lattice, rows, part, ranks, lambda lattice: make_driver(backend, lattice), divide)
         if ranks.rank == 0:
             print(json.dumps({"case": name, **found}), flush=True)

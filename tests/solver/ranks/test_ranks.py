@@ -68,7 +68,7 @@ def test_ranks_are_the_whole(ranks, cases, mpirun):
     [
         (2, "cuda", ("corrected, of few nodes",)),
         (2, "peers", ("corrected, of few nodes", "outlets with feedback", "inlets with feedback")),
-        (3, "peers", ("walls bouzidi", "fp16", "moving walls")),
+        (3, "peers", ("walls bouzidi", "fp16", "moving walls", "a cut through an outlet")),
     ],
 )
 def test_ranks_on_a_simulated_device_are_the_whole(ranks, backend, cases, mpirun):
