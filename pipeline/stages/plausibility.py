@@ -292,29 +292,27 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         " (segment.cut_planes, segment.least_radius_mm) or narrow the region (filter); if all of it is vessel, give a"
         " seed behind that place"
     )
-    other = segmentation.get("other_brightness") or {"share": 0.0, "words": ""}
-    bright = segmentation.get("bright_wall") or {"share": 0.0, "words": ""}
-    dark = segmentation.get("dark_rim") or {"share": 0.0, "words": ""}
-    rim = segmentation.get("bright_rim") or {"share": 0.0, "words": ""}
-    chance = segmentation.get("undecided") or {"share": 0.0, "words": ""}
     edge = segmentation.get("local_edge") or {"change": 0.0, "words": ""}
-    touch = segmentation.get("touching_lumens") or {"share": 0.0, "words": ""}
-    sheet = segmentation.get("dark_sheet") or {"share": 0.0, "words": ""}
-    beyond = segmentation.get("beyond_ends") or {"share": 0.0, "words": ""}
     return [
         trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words),
-        trust.check("volume behind where two lumens touch", "%", touch["share"], touch["words"]),
-        trust.check("volume behind a dark sheet in the lumen", "%", sheet["share"], sheet["words"]),
-        trust.check("volume beyond an end, in line with it", "%", beyond["share"], beyond["words"]),
+        trust.check("volume behind where two lumens touch", "%", *_share(segmentation, "touching_lumens")),
+        trust.check("volume behind a dark sheet in the lumen", "%", *_share(segmentation, "dark_sheet")),
+        trust.check("volume beyond an end, in line with it", "%", *_share(segmentation, "beyond_ends")),
         *_of_joined(segmentation.get("gaps_joined", ())),
         *_of_parted(segmentation),
-        trust.check("part of the mask of another brightness", "%", other["share"], other["words"]),
+        trust.check("part of the mask of another brightness", "%", *_share(segmentation, "other_brightness")),
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
-        trust.check("calcium or metal at the wall, of the mask", "%", bright["share"], bright["words"]),
-        trust.check("vessel with something bright in its wall", "%", rim["share"], rim["words"]),
-        trust.check("vessel that darkens towards its wall", "%", dark["share"], dark["words"]),
-        trust.check("volume as bright as the threshold, with no wall", "%", chance["share"], chance["words"]),
+        trust.check("calcium or metal at the wall, of the mask", "%", *_share(segmentation, "bright_wall")),
+        trust.check("vessel with something bright in its wall", "%", *_share(segmentation, "bright_rim")),
+        trust.check("vessel that darkens towards its wall", "%", *_share(segmentation, "dark_rim")),
+        trust.check("volume as bright as the threshold, with no wall", "%", *_share(segmentation, "undecided")),
     ]
+
+
+def _share(segmentation: Mapping[str, Any], key: str) -> tuple[float, str]:
+    """Share of the mask that a record of the segmentation tells of, and its words; none without one."""
+    found = segmentation.get(key) or {"share": 0.0, "words": ""}
+    return found["share"], found["words"]
 
 
 def _of_joined(joined: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -21,14 +21,14 @@ from solver.backends.communicator import Communicator
 from solver.backends.fields import Held
 from solver.backends.lattice import Lattice
 from solver.backends.lattice_driver import LatticeDriver
-from solver.backends.share import BLOCK_ROWS, RankShare
+from solver.backends.share import RankShare
 from solver.backends.splitting import Subdomain, split
 from solver.backends.subdomains import DividedDriver, Make
 from solver.boundary.parabolic_walls import ParabolicWalls
 from solver.boundary.walls import NEAR, WallLinks
 from solver.domain.addresses import row_stride
 from solver.domain.stencils import Stencils
-from solver.domain.whole import Whole, row_numbers
+from solver.domain.whole import BLOCK_ROWS, Whole, row_numbers
 from solver.kernels.sums import Limbs
 
 TIMED, TOGETHER = 7, 8

@@ -14,23 +14,9 @@ from numpy.typing import NDArray
 
 from solver.backends.communicator import Communicator
 from solver.backends.fields import Held
-
-BLOCK_ROWS = 65536
-"""Rows that are brought together at a time."""
+from solver.domain.whole import collected, row_blocks
 
 Index = tuple[int | slice, ...]
-
-
-def row_blocks(count: int, size: int | None = None) -> Iterator[slice]:
-    """Ranges of so many rows, a block after another.
-
-    Parameters
-    ----------
-    count : number of rows.
-    size : of a block; `BLOCK_ROWS` if not given.
-    """
-    size = size or BLOCK_ROWS
-    return (slice(first, min(first + size, count)) for first in range(0, count, size))
 
 
 class Share:
@@ -127,25 +113,6 @@ class RankShare(Share):
     def total(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sum over all ranks."""
         return self._ranks.begin_sum(numbers)()
-
-
-def collected(
-    ranks: Communicator, places: NDArray[np.int64], values: NDArray[Any], first: int, last: int
-) -> NDArray[Any] | None:
-    """Rows first, ..., last - 1 of an array (N, ...) that stand on different ranks; on the first alone.
-
-    Parameters
-    ----------
-    ranks : all of them, which call this together.
-    places, values : where the own ones of these stand in the array, and what they are.
-    first, last : rows that are wanted, of which each is on one rank, or on none and is zero.
-    """
-    place, found = ranks.collect((places - first).astype(np.int32)), ranks.collect(values)
-    if place is None or found is None:
-        return None
-    block = np.zeros((last - first, *values.shape[1:]), values.dtype)
-    block[place] = found
-    return block
 
 
 def pieces_of(shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int, int]]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.domain.nodes import ARRAYS, FLUID, Nodes
-from solver.domain.whole import BLOCK_ROWS, Ranks, Whole, row_numbers
+from solver.domain.whole import Ranks, Whole, row_blocks, row_numbers
 from solver.runtime.errors import StageError
 
 NEAR = 5
@@ -135,9 +135,8 @@ def _of_links(kind: str) -> tuple[str, ...]:
 
 def _blocks(given: NodeArrays, names: tuple[str, ...]) -> Iterator[tuple[int, list[NDArray[Any]]]]:
     """Some rows of arrays after others: the first one, and the rows of each."""
-    count = given.length(names[0])
-    for first in range(0, count, BLOCK_ROWS):
-        yield first, [given.read(name, slice(first, min(first + BLOCK_ROWS, count))) for name in names]
+    for rows in row_blocks(given.length(names[0])):
+        yield rows.start, [given.read(name, rows) for name in names]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from solver.domain.excerpt import excerpt
 from solver.domain.node_rules import check
 from solver.domain.nodes import Nodes, load, opened, without_nodes
 from solver.domain.partition import partition
-from solver.domain.whole import BLOCK_ROWS, Ranks, first_finds
+from solver.domain.whole import Ranks, first_finds, row_blocks
 
 
 def load_part(path: Path, ranks: Ranks) -> Nodes:
@@ -45,7 +45,7 @@ def load_part(path: Path, ranks: Ranks) -> Nodes:
 
 
 def _blocks(data: Any) -> Any:
-    return (data[first : first + BLOCK_ROWS] for first in range(0, len(data), BLOCK_ROWS))
+    return (data[rows] for rows in row_blocks(len(data)))
 
 
 @dataclass

@@ -122,6 +122,37 @@ def first_finds(ranks: Ranks, find: Callable[[], Arrays]) -> dict[str, NDArray[A
     return found
 
 
+def row_blocks(count: int, size: int | None = None) -> Iterator[slice]:
+    """Ranges of so many rows, a block after another.
+
+    Parameters
+    ----------
+    count : number of rows.
+    size : of a block; `BLOCK_ROWS` if not given.
+    """
+    size = size or BLOCK_ROWS
+    return (slice(first, min(first + size, count)) for first in range(0, count, size))
+
+
+def collected(
+    ranks: Ranks, places: NDArray[np.integer], values: NDArray[Any], first: int, last: int
+) -> NDArray[Any] | None:
+    """Rows first, ..., last - 1 of an array (N, ...) that stand on different ranks; on the first alone.
+
+    Parameters
+    ----------
+    ranks : all of them, which call this together.
+    places, values : where the own ones of these stand in the array, and what they are.
+    first, last : rows that are wanted, of which each is on one rank, or on none and is zero.
+    """
+    place, found = ranks.collect((places - first).astype(np.int32)), ranks.collect(values)
+    if place is None or found is None:
+        return None
+    block = np.zeros((last - first, *values.shape[1:]), values.dtype)
+    block[place] = found
+    return block
+
+
 def blocks_in_order(
     ranks: Ranks, rows: NDArray[np.integer], count: int, *values: NDArray[Any], size: int | None = None
 ) -> Iterator[tuple[NDArray[np.integer], ...]]:
@@ -135,9 +166,8 @@ def blocks_in_order(
     values : (K, ...) of the own ones.
     size : rows that are brought together at a time; `BLOCK_ROWS` if not given.
     """
-    size = size or BLOCK_ROWS
-    for first in range(0, count, size):
-        own = slice(*np.searchsorted(rows, (first, first + size)).tolist())
+    for block in row_blocks(count, size):
+        own = slice(*np.searchsorted(rows, (block.start, block.stop)).tolist())
         found = [ranks.collect(each[own]) for each in (rows, *values)]
         place = found[0]
         if place is not None:
@@ -160,11 +190,8 @@ def sum_in_order(ranks: Ranks, rows: NDArray[np.integer], count: int, values: ND
             middle = first + (last - first) // 16 * 8
             return between(first, middle) + between(middle, last)
         own = slice(*np.searchsorted(rows, (first, last)).tolist())
-        place, found = ranks.collect(rows[own]), ranks.collect(values[own])
-        block = np.zeros(last - first)
-        if place is not None and found is not None:
-            block[place - first] = found
-        return float(block.sum())
+        block = collected(ranks, rows[own], values[own], first, last)
+        return 0.0 if block is None else float(block.sum())
 
     total = np.array(between(0, count))
     return float(first_finds(ranks, lambda: {"total": total})["total"])

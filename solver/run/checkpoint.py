@@ -19,7 +19,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.share import Index, index_of, pieces_of, row_blocks
+from solver.backends.share import Index, index_of, pieces_of
+from solver.domain.whole import row_blocks
 from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
 from solver.runtime.errors import StageError, remedy_of
 from solver.runtime.outputs import require_room

@@ -19,8 +19,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.share import Index, Share, row_blocks
+from solver.backends.share import Index, Share
 from solver.domain.nodes import Nodes
+from solver.domain.whole import row_blocks
 from solver.run.vtkhdf import Steps, add_points, begin, give_lattice, write_lattice
 from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
 from solver.runtime.errors import StageError

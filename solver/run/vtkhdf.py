@@ -16,9 +16,8 @@ import h5py
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from solver.backends.share import row_blocks
 from solver.domain.nodes import Neighbours, Nodes
-from solver.domain.whole import blocks_in_order
+from solver.domain.whole import blocks_in_order, row_blocks
 from solver.kernels.d3q19 import VELOCITIES
 from solver.runtime.checksum_trailer import write_checksum_trailer
 from solver.runtime.outputs import require_room

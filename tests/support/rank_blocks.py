@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from solver.backends import share
 from solver.backends.communicator import Communicator, world
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.distributed import DistributedDriver, OwnPart
 from solver.backends.fields import MEAN
 from solver.backends.lattice import build_lattice
+from solver.domain import whole as blocks
 from solver.domain.excerpt import InMemory, excerpt
 from solver.ranks.rank import SharedCheckpoints
 from solver.run import checkpoint, vtkhdf
@@ -92,7 +92,7 @@ def sum_of_what_is_let_go(ranks: Communicator) -> int:
 
 
 def main(folder: Path) -> None:
-    share.BLOCK_ROWS = vtkhdf.CHUNK_ROWS = BLOCK
+    blocks.BLOCK_ROWS = vtkhdf.CHUNK_ROWS = BLOCK
     ranks, nodes = Weighing(world()), closed_box(SIZE)
     first = ranks.rank == 0
     lattice = build_lattice(nodes, "trt", (1.2, 1.1), precision="fp64")

@@ -12,10 +12,10 @@ import sys
 import tracemalloc
 from pathlib import Path
 
-from solver.backends import distributed, share
+from solver.backends import distributed
 from solver.backends.communicator import world
 from solver.boundary import walls
-from solver.domain import excerpt, part_file, whole
+from solver.domain import whole
 from solver.domain.part_file import load_part
 from solver.run import vtkhdf
 from solver.run.flow_file import FlowOfRank, FlowWriter
@@ -39,7 +39,7 @@ def prepare(path: Path) -> tuple[int, int]:
 
 
 def main(folder: Path, *names: str) -> None:
-    for module in (excerpt, part_file, whole, share, distributed):
+    for module in (whole, distributed):
         module.BLOCK_ROWS = BLOCK
     walls.NEAR = distributed.NEAR = BLOCK
     vtkhdf.CHUNK_ROWS = vtkhdf.CHUNK_IDS = BLOCK

@@ -45,9 +45,8 @@ class PeerDriver(DistributedDriver):
         return own.unpack
 
     def _exchange_often(self, buffers: Buffers) -> None:
-        self._driver.queue.replay(
-            f"exchange of {id(buffers)}", lambda: super(PeerDriver, self)._exchange_often(buffers)
-        )
+        exchange = super()._exchange_often
+        self._driver.queue.replay(f"exchange of {id(buffers)}", lambda: exchange(buffers))
 
     def _run_pairs(self, first: int, count: int) -> None:
         """Run so many pairs of steps, which the device counts."""

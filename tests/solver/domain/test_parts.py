@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from solver.boundary.layers import outlet_layers
 from solver.domain import excerpt as excerpts
-from solver.domain import part_file, whole
+from solver.domain import whole
 from solver.domain.excerpt import InMemory, excerpt
 from solver.domain.node_rules import check
 from solver.domain.nodes import ARRAYS, Nodes, save
@@ -79,8 +79,7 @@ def test_ranks_find_what_one_process_does(name, count, seed):
     """In blocks of few rows, so that there are several."""
     nodes = parted(CASES[name](), count, seed)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (whole, excerpts):
-            patch.setattr(module, "BLOCK_ROWS", 500)
+        patch.setattr(whole, "BLOCK_ROWS", 500)
         wanted = found_of(nodes)
         for rank, found in enumerate(on_ranks(count, lambda ranks: found_of(excerpt(InMemory(nodes), ranks)))):
             assert differing(found, wanted | {"blend": wanted["blend"][nodes.part == rank]}) == []
@@ -116,8 +115,7 @@ def test_a_sum_in_order_is_that_of_an_array_of_all(count, block, seed):
 @pytest.mark.parametrize("divided", [True, False])
 def test_a_part_of_a_file_is_that_of_its_nodes(divided, tmp_path, monkeypatch):
     """Also where the file is divided for another number of ranks."""
-    for module in (part_file, excerpts):
-        monkeypatch.setattr(module, "BLOCK_ROWS", 300)
+    monkeypatch.setattr(whole, "BLOCK_ROWS", 300)
     nodes = random_cavern((30, 9, 8), 3)
     nodes = replace(nodes, part=partition(nodes, 3))
     save(nodes if divided else replace(nodes, part=partition(nodes, 2)), tmp_path / "nodes.h5")
