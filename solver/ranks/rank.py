@@ -196,12 +196,18 @@ def _log(first: bool) -> logging.Logger:
     return log
 
 
-def _heed_orders(signalled: bool) -> None:
-    """Stop as by a signal when the launching process says so by its number, or is no more; where `signalled` also by a
-    signal itself, which is blocked. Only the first counts: where a rank has died, more may follow.
+def _heed_orders(signalled: bool) -> threading.Event:
+    """Stop as by a signal when the launching process says so by its number, or is not heard any more; where `signalled`
+    also by a signal itself, which is blocked. Only the first counts: where a rank has died, more may follow.
+
+    Returns
+    -------
+    threading.Event
+        Set once the launching process is not heard any more: it has ended, or mpirun ends all since a rank has died.
     """
     heed_signals()
     orders: list[int] = []
+    unheard = threading.Event()
 
     def heed(_: int, frame: FrameType | None) -> None:
         handler = signal.getsignal(signal.SIGTERM)
@@ -210,6 +216,8 @@ def _heed_orders(signalled: bool) -> None:
 
     def listen() -> int:
         order = os.read(sys.stdin.fileno(), 16)  # not by its buffer, whose lock the end of Python would wait for
+        if not order and not orders:
+            unheard.set()
         return int(order) if order else signal.SIGTERM
 
     def hear(order: Callable[[], int]) -> None:
@@ -221,6 +229,7 @@ def _heed_orders(signalled: bool) -> None:
     signal.signal(ORDER, heed)
     for order in (listen, lambda: signal.sigwait(STOP_SIGNALS)) if signalled else (listen,):
         threading.Thread(target=hear, args=(order,), daemon=True).start()
+    return unheard
 
 
 def _require_alike(ranks: Communicator, wanted: int, launched: list[str]) -> None:
@@ -310,13 +319,14 @@ def run(given: dict[str, Any]) -> None:
     # mpirun sends these where another rank has died, which is no order to stop; before MPI has threads of its own
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     ranks = world()
-    if ranks.rank == 0:  # the others agree with it
-        _heed_orders(bool(given.get("signalled")))
+    # the others agree with the first
+    unheard = _heed_orders(bool(given.get("signalled"))) if ranks.rank == 0 else threading.Event()
     try:
         with beating(ranks.rank, sys.stdout.fileno()):
             _work(ranks, given)
     except (StageError, Stopped) as error:
-        _end(ranks, {"error": str(error)})
+        # that a rank has died is what the user is to hear, not that this one was stopped therefore
+        _end(ranks, {} if unheard.is_set() else {"error": str(error)})
     except OSError as error:
         _end(ranks, {"error": str(error), "errno": error.errno, "filename": str(error.filename or "")})
     except Exception:
@@ -324,10 +334,12 @@ def run(given: dict[str, Any]) -> None:
 
 
 def _end(ranks: Communicator, why: dict[str, Any]) -> None:
+    """End all ranks with what went wrong here, if that is anything."""
     signal.signal(ORDER, signal.SIG_IGN)
     time.sleep(AFTER_FIRST_S if ranks.rank else 0.0)
-    say(why)
-    time.sleep(UNTIL_HEARD_S)
+    if why:
+        say(why)
+        time.sleep(UNTIL_HEARD_S)
     ranks.abort()
 
 

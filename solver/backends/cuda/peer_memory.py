@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -19,6 +20,9 @@ from solver.kernels.numba_internals import memory_handle, opened_memory, simulat
 PIECE = 2 << 20
 """Memory comes in pieces of so many bytes: of smaller ones the driver would open others for the peers, too."""
 COUNT_BYTES = 8
+_GIVEN: list[Any] = []
+"""Own memory that other processes have open: it may not be freed before they have closed it, as they do at their end.
+"""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ def shared_memory(ranks: Communicator, size: int) -> list[Any]:
     if config.ENABLE_CUDASIM:
         return _simulated(ranks, size)
     own = cuda.to_device(np.zeros(-(-size // PIECE) * PIECE, np.uint8))
+    _GIVEN.append(own)
     handles = _of_all(ranks, memory_handle(own))
     return [own if rank == ranks.rank else opened_memory(handle) for rank, handle in enumerate(handles)]
 
@@ -94,6 +99,7 @@ def _of_all(ranks: Communicator, own: bytes) -> list[bytes]:
     return [joined[first:last] for first, last in pairwise(ends.tolist())]
 
 
+@cache
 def why_not_connected(ranks: Communicator) -> str:
     """Why devices of these ranks cannot write into each other's memory, in words; empty if they can.
 
