@@ -6,7 +6,7 @@
 
 A tree of vessels with a steady inflow is solved from rest, as a case is, by the stage's own command. Then, once a state
 is kept, one rank of the most is killed, one is stopped, and the whole is asked to end: told are the seconds until the
-command ended and its last words; each run goes on with fewer ranks. Ends with status 1 where files differ.
+command ended and its last words; each run goes on with another number of ranks. Ends with status 1 where files differ.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -112,15 +113,16 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"runs": [], "broken off": []}
     most = max(arguments.ranks)
     with tempfile.TemporaryDirectory() as name:
-        folder, nodes = Path(name), Path(name) / "nodes.h5"
-        tree = vessel_tree(arguments.nodes)
-        save(replace(tree, part=partition(tree, most)), nodes)
+        folder, tree = Path(name), vessel_tree(arguments.nodes)
         found["nodes"] = tree.count
         for ranks in (1, *arguments.ranks):
+            nodes = folder / f"nodes-{ranks}.h5"
+            save(replace(tree, part=partition(tree, ranks)), nodes)
             row = whole(folder / f"{ranks}", nodes, ranks, arguments)
             found["runs"].append(row | {"same": row["files"] == digests(folder / "1")})
             print(json.dumps(found["runs"][-1]), flush=True)
-        for fault, then in zip(FAULTS, [*sorted({1, *arguments.ranks} - {most}), most] * len(FAULTS), strict=False):
+        nodes = folder / f"nodes-{most}.h5"
+        for fault, then in zip(FAULTS, cycle(sorted(arguments.ranks)), strict=False):
             row = broken_off(folder / fault, nodes, most, fault, arguments)
             row |= {"went on": whole(folder / fault, nodes, then, arguments)}
             found["broken off"].append(row | {"same": row["went on"]["files"] == digests(folder / "1")})
