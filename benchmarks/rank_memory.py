@@ -37,7 +37,7 @@ FEW = 3e4
 """Nodes of the tree that tells what libraries take: little beside them, but with all that is done."""
 
 
-def settings(ranks: int, steps: int, precision: str, velocity_set: str) -> SolveSettings:
+def settings(ranks: int, steps: int, precision: str, velocity_set: str, begins: str = "rest") -> SolveSettings:
     """Of a steady flow whose state is kept between its rows, so many steps long."""
     return SolveSettings(
         density_kg_m3=1060.0,
@@ -56,7 +56,7 @@ def settings(ranks: int, steps: int, precision: str, velocity_set: str) -> Solve
         max_steps=steps,
         snapshots=5,
         unsettled="report",
-        start="rest",
+        start=begins,
         velocity_set=velocity_set,
         ranks=ranks,
     )
@@ -64,7 +64,7 @@ def settings(ranks: int, steps: int, precision: str, velocity_set: str) -> Solve
 
 def peaks_mb(folder: Path, nodes: Path, ranks: int, arguments: argparse.Namespace) -> list[float]:
     """The most that each of so many ranks held at a time."""
-    wanted = asdict(settings(ranks, arguments.steps, arguments.precision, arguments.velocity_set))
+    wanted = asdict(settings(ranks, arguments.steps, arguments.precision, arguments.velocity_set, arguments.start))
     flow, monitor, summary = (str(folder / name) for name in ("flow.vtkhdf", "monitor.csv", "solve.json"))
     kept = str(folder / "checkpoint")
     task = rank.Task(versions(), wanted, str(nodes), None, flow, monitor, summary, kept, "", 0.0)
@@ -114,6 +114,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40, help="of each run, even")
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--velocity-set", default="D3Q19")
+    parser.add_argument("--start", default="rest", choices=("rest", "coarse"), help="of the flow")
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--commit", help="of what is measured, where git cannot tell it")
     parser.add_argument("--task", help=argparse.SUPPRESS)

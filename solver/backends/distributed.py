@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from solver.backends.buffers import Buffers, Places
 from solver.backends.communicator import Communicator
-from solver.backends.fields import Held
+from solver.backends.fields import Fields, Held
 from solver.backends.lattice import Lattice
 from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.share import RankShare
@@ -28,7 +28,7 @@ from solver.boundary.parabolic_walls import ParabolicWalls
 from solver.boundary.walls import NEAR, WallLinks
 from solver.domain.addresses import row_stride
 from solver.domain.stencils import Stencils
-from solver.domain.whole import BLOCK_ROWS, Whole, row_numbers
+from solver.domain.whole import Whole, places_among, row_numbers
 from solver.kernels.sums import Limbs
 
 TIMED, TOGETHER = 7, 8
@@ -38,8 +38,7 @@ TIMED, TOGETHER = 7, 8
 def places_of_walls(part: Subdomain, lattice: Lattice, whole: Whole) -> NDArray[np.int64]:
     """Places of a part's wall links among those of the whole domain, if it is cut out of a lattice of its surroundings.
 
-    Links stand there by groups of nodes, in these by their slots (:func:`solver.boundary.walls.wall_links`): places are
-    counted among those of all ranks, some groups after others.
+    Links stand there by groups of nodes, in these by their slots (:func:`solver.boundary.walls.wall_links`).
 
     Parameters
     ----------
@@ -50,14 +49,7 @@ def places_of_walls(part: Subdomain, lattice: Lattice, whole: Whole) -> NDArray[
     back, node = np.divmod(lattice.walls.slot[part.wall_links].astype(np.int64), lattice.stride)
     group, within = np.divmod(whole.rows[node].astype(np.int64), NEAR)
     key = (group * lattice.q + back) * NEAR + within
-    order, places, before = np.argsort(key), np.empty(len(key), np.int64), 0
-    size = NEAR * lattice.q * max(1, BLOCK_ROWS // NEAR)
-    for first in range(0, int(whole.ranks.largest(key.max(initial=-1, keepdims=True))[0]) + 1, size):
-        own = order[slice(*np.searchsorted(key, (first, first + size), sorter=order).tolist())]
-        joined = np.sort(whole.ranks.join(key[own]))
-        places[own] = before + np.searchsorted(joined, key[own])
-        before += len(joined)
-    return places
+    return places_among(whole.ranks, key)[0]
 
 
 @dataclass(frozen=True)
@@ -237,6 +229,10 @@ class DistributedDriver(DividedDriver):
 
     def _everywhere(self, numbers: NDArray[Any]) -> NDArray[Any]:
         return self._ranks.join(numbers.ravel()).reshape(-1, *numbers.shape[1:])
+
+    def _of_part(self, fields: Fields, part: Subdomain) -> Fields:
+        place = np.argsort(self._ascending)
+        return Fields(*(array[..., place] for array in fields.arrays()))
 
     def _gather(self, read: Callable[[LatticeDriver], Held]) -> Held:
         held = read(self._driver)

@@ -74,7 +74,7 @@ class Driver(Protocol):
 
         Parameters
         ----------
-        fields : of all nodes, whose viscosity is not used.
+        fields : of the nodes that `fields` tells of, whose viscosity is not used.
         pressures : (M, 2) filtered flow and stored pressure of each outlet with feedback, see `OutletFeedback`.
         """
 

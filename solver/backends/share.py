@@ -56,6 +56,14 @@ class Share:
         """Sum of whole numbers over all ranks."""
         return numbers
 
+    def kept(self, values: NDArray[Any]) -> Any:
+        """Numbers of all nodes, (..., N), for a checkpoint, from those of own ones, (..., n)."""
+        return values
+
+    def taken(self, kept: Any) -> NDArray[Any]:
+        """Numbers of own nodes from those of all that a checkpoint gives."""
+        return np.asarray(kept)
+
 
 class RankShare(Share):
     """The nodes of a rank.
@@ -113,6 +121,17 @@ class RankShare(Share):
     def total(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sum over all ranks."""
         return self._ranks.begin_sum(numbers)()
+
+    def kept(self, values: NDArray[Any]) -> Any:
+        """Numbers of all nodes, of which this rank has its own."""
+        if not values.size:  # on no rank
+            return values
+        shape, order = (*values.shape[:-1], self._count), np.arange(len(self.rows))
+        return Shared(shape, values.dtype, shape, 0, self.rows.astype(np.int64), order, values, self._ranks)
+
+    def taken(self, kept: Any) -> NDArray[Any]:
+        """Numbers of own nodes."""
+        return np.asarray(kept.pick(self.rows.astype(np.int64), kept.shape) if np.prod(kept.shape) else kept)
 
 
 def pieces_of(shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int, int]]:

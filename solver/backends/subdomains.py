@@ -249,13 +249,17 @@ class DividedDriver(ABC):
     def begin_with(self, fields: Fields, pressures: NDArray[np.float64]) -> None:
         """Begin with a flow instead of fluid at rest."""
         for part, driver in self._parts():
-            driver.begin_with(Fields(*(array[..., part.rows] for array in fields.arrays())), pressures)
+            driver.begin_with(self._of_part(fields, part), pressures)
         self._since = 0
 
     def shift(self, before: Fields, after: Fields) -> None:
         """Change the flow by what two sets of fields differ in."""
         for part, driver in self._parts():
-            driver.shift(*(Fields(*(array[..., part.rows] for array in each.arrays())) for each in (before, after)))
+            driver.shift(self._of_part(before, part), self._of_part(after, part))
+
+    def _of_part(self, fields: Fields, part: Subdomain) -> Fields:
+        """Fields of a part from those that this driver gives."""
+        return Fields(*(array[..., part.rows] for array in fields.arrays()))
 
     def pressures(self) -> NDArray[np.float64]:
         """Filtered flow and stored pressure of each outlet with feedback, which all parts know."""

@@ -60,3 +60,26 @@ class Border:
     def any(self, count: int) -> bool:
         """Whether the count of any rank is more than 0."""
         return bool(self._ranks.largest(np.array([count], np.int64))[0])
+
+
+class Surroundings(Border):
+    """All nodes of other ranks that are here.
+
+    Parameters
+    ----------
+    nodes : the own nodes and those around them; all ranks call this together.
+    """
+
+    def __init__(self, nodes: Nodes) -> None:
+        super().__init__(nodes, np.empty((0, 0), np.int32))
+
+    def _find(self, nodes: Nodes, links: Links) -> None:
+        """Ranks tell each other the rows that they have of their nodes."""
+        peers = [peer for peer in range(self._ranks.size) if peer != self._ranks.rank]
+        self._received = {peer: np.flatnonzero(nodes.part == peer) for peer in peers}
+        lengths = np.bincount(nodes.part, minlength=self._ranks.size)
+        wanted = self._ranks.join(lengths).reshape(-1, self._ranks.size)[:, self._ranks.rank]
+        rows = nodes.rows.astype(np.int64)
+        asked = {peer: np.empty(wanted[peer], np.int64) for peer in peers}
+        self._ranks.swap({peer: rows[self._received[peer]] for peer in peers}, asked)()
+        self._sent = {peer: np.searchsorted(rows, asked[peer]) for peer in peers}

@@ -28,7 +28,14 @@ KINDS = ("wall", "opening", "corner")
 
 
 class NodeArrays(Protocol):
-    """Node arrays, in memory or in a file, of which some rows are read after others."""
+    """Node arrays, in a file or on several ranks, of which some rows are read after others.
+
+    Attributes
+    ----------
+    together : whether all ranks must ask for the same rows together; else they do so for those of ``part``.
+    """
+
+    together: bool
 
     @property
     def bare(self) -> Nodes:
@@ -38,40 +45,56 @@ class NodeArrays(Protocol):
         """Rows of an array."""
 
     def read(self, name: str, rows: slice) -> NDArray[Any]:
-        """Rows of an array; those of ``part`` all ranks ask for together."""
-
-    def all_nodes(self) -> Nodes:
-        """All of them."""
+        """Rows of an array."""
 
 
-@dataclass(frozen=True)
-class InMemory:
-    """Node arrays at hand.
+class Scattered:
+    """Node arrays of which each rank has some rows.
 
-    Attributes
+    Parameters
     ----------
-    nodes : all of them.
+    like : nodes of the same geometry.
+    ranks : all of them.
     """
 
-    nodes: Nodes
+    together = True
 
-    @property
-    def bare(self) -> Nodes:
-        """The geometry alone."""
-        return replace(self.nodes, **{name: getattr(self.nodes, name)[:0] for name in ARRAYS})
+    def __init__(self, like: Nodes, ranks: Ranks) -> None:
+        none: dict[str, Any] = {name: getattr(like, name)[:0] for name in ARRAYS}
+        self.bare, self._ranks = replace(like, **none, whole=None), ranks
+        self._arrays: dict[str, tuple[NDArray[np.int64], int, NDArray[Any]]] = {}
+
+    def take(self, rows: NDArray[np.int64], count: int, **arrays: NDArray[Any]) -> None:
+        """Take in rows of some arrays that this rank has.
+
+        Parameters
+        ----------
+        rows : (K,) of them; a row may be there more than once, also on other ranks, with the same numbers.
+        count : rows of all ranks.
+        arrays : (K, ...) by name.
+        """
+        order = np.argsort(rows)
+        self._arrays |= {name: (rows[order], count, array[order]) for name, array in arrays.items()}
 
     def length(self, name: str) -> int:
         """Rows of an array."""
-        return len(getattr(self.nodes, name))
+        return self._arrays[name][1] if name in self._arrays else 0
 
     def read(self, name: str, rows: slice) -> NDArray[Any]:
         """Rows of an array."""
-        found: NDArray[Any] = getattr(self.nodes, name)[rows]
-        return found
+        block: NDArray[Any] = getattr(self.bare, name)
+        if name in self._arrays and rows.stop > rows.start:
+            own_rows, _, array = self._arrays[name]
+            own = slice(*np.searchsorted(own_rows, (rows.start, rows.stop)).tolist())
+            block = np.empty((rows.stop - rows.start, *array.shape[1:]), array.dtype)
+            place = self._ranks.join(own_rows[own] - rows.start)
+            block[place] = self._ranks.join(array[own].reshape(-1)).reshape(-1, *array.shape[1:])
+        return block
 
-    def all_nodes(self) -> Nodes:
-        """All of them."""
-        return self.nodes
+    def nodes(self) -> Nodes:
+        """All of them, where one process has all."""
+        found: dict[str, Any] = {name: self.read(name, slice(0, self.length(name))) for name in ARRAYS}
+        return replace(self.bare, **found)
 
 
 def excerpt(given: NodeArrays, ranks: Ranks) -> Nodes:
@@ -120,7 +143,7 @@ def excerpt(given: NodeArrays, ranks: Ranks) -> Nodes:
         _refuse("links name existing nodes")
     found["wall_link_wall"] = of_link.astype(np.int32)
     found |= {name: _rows_of(given, name, walls) for name in OF_WALLS}
-    whole = Whole(ranks, row_numbers(rows, count), count, extent, sizes, links, given.all_nodes)
+    whole = Whole(ranks, row_numbers(rows, count), count, extent, sizes, links)
     return replace(bare, **found, whole=whole)
 
 
@@ -162,7 +185,7 @@ def _picked(
     for first, some in _blocks(given, of):
         kept = np.flatnonzero(wanted(*some))
         rows.append(first + kept)
-        if len(kept):
+        if len(kept) or given.together:
             within = slice(first, first + len(some[0]))
             for name in names:
                 block = some[of.index(name)] if name in of else given.read(name, within)

@@ -5,6 +5,8 @@ A link of the coarse lattice is two links of the fine one in a row. Where the fi
 distance q, the coarse one does at q/2; where the second does, at (1 + q)/2: the geometry is exact. Of the eight ways to
 take every second point that one is taken which keeps most fluid nodes. Along an axis on which the lattice is one layer
 of nodes, nothing changes, and one layer it stays, of twice the thickness.
+
+Ranks that have a part of the vessel each make such a part of the coarse lattice: its nodes are those of its own ones.
 """
 
 from dataclasses import replace
@@ -13,9 +15,13 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from solver.domain.border import Border
+from solver.domain.excerpt import Scattered, excerpt
 from solver.domain.link_graph import link_table
+from solver.domain.node_types import ends_of_links, keys_of
 from solver.domain.nodes import FLUID, INLET, OUTLET, Neighbours, Nodes, check
-from solver.domain.slices import connected
+from solver.domain.slices import pieces_of
+from solver.domain.whole import places_among
 from solver.kernels.d3q19 import OPPOSITE, VELOCITIES, Q
 
 REACH = 1.0
@@ -34,14 +40,20 @@ def halved(nodes: Nodes) -> tuple[Nodes, Rows]:
     A fine node with a coarse neighbour on the other side of a wall is left out, or that one, whichever is nearer to
     the wall, as `voxelize` does; and so are nodes from which no way leads to the openings.
 
+    Parameters
+    ----------
+    nodes : the fine ones; of a rank those of its part and around it, where all ranks call this together.
+
     Returns
     -------
-    The coarse node arrays, and the row of the fine node where each of their N fluid nodes is, (N,).
+    The coarse node arrays, of a rank likewise, and where among the fine nodes that are here each of its own M fluid
+    nodes is, (M,).
 
     Raises
     ------
     NotHalved
-        If an axis along which the lattice repeats has an odd number of nodes, or an opening loses its links.
+        If an axis along which the lattice repeats has an odd number of nodes, an opening loses its links, or a rank
+        would have no node.
     """
     size = np.array(nodes.shape[::-1])
     layer = size == 1
@@ -49,20 +61,22 @@ def halved(nodes: Nodes) -> tuple[Nodes, Rows]:
         axis = int(odd.argmax())
         raise NotHalved(f"the lattice repeats along {'xyz'[axis]} after {size[axis]} nodes, an odd number")
     parity = np.where(layer, 0, nodes.position % 2)
-    first = np.bincount(parity @ np.array((1, 2, 4)), minlength=8).argmax() >> np.arange(3) & 1
+    ways = np.bincount(parity[nodes.is_own] @ np.array((1, 2, 4)), minlength=8)
+    first = nodes.ranks.begin_sum(ways)().argmax() >> np.arange(3) & 1
     rows: Rows = np.flatnonzero((parity == first).all(axis=1))
     fine = _FineLinks(nodes)
     rows = np.setdiff1d(rows, _behind_walls(_bare(nodes, rows, first), rows, fine))
     if nodes.openings:
-        piece = connected(link_table(_bare(nodes, rows, first)))
-        rows = rows[piece == np.bincount(piece).argmax()]
-    coarse, rows = _linked(_bare(nodes, rows, first), rows, fine)
-    for opening in coarse.openings:
-        mine = coarse.opening_link_opening == opening.id
-        if not (coarse.opening_link_profile[mine] > 0).any():
-            raise NotHalved(f"opening {opening.name} loses its links")
-    check(coarse)
-    return coarse, rows
+        rows = rows[_in_largest_piece(_bare(nodes, rows, first))]
+    return _linked(_bare(nodes, rows, first), rows, fine)
+
+
+def _in_largest_piece(coarse: Nodes) -> NDArray[np.bool_]:
+    """Which coarse nodes, own ones and those next to them, belong to the largest connected piece of all."""
+    links = link_table(coarse)
+    piece, of_piece = pieces_of(coarse, links, Border(coarse, links), np.zeros(coarse.count, np.int32))
+    sizes = np.bincount(piece[coarse.is_own], minlength=len(of_piece))
+    return np.asarray(piece == coarse.ranks.begin_sum(sizes)().argmax())
 
 
 class _FineLinks:
@@ -93,7 +107,9 @@ class _FineLinks:
 
 
 def _bare(nodes: Nodes, rows: Rows, first: NDArray[np.int64]) -> Nodes:
-    """Coarse nodes at fine ones, without links; a margin of one node for walls where the lattice does not repeat."""
+    """Coarse nodes at fine ones, without links; a margin of one node for walls where the lattice does not repeat. Those
+    of a part are numbered as the fine ones are.
+    """
     size = np.array(nodes.shape[::-1])
     layer, margin = size == 1, np.where(nodes.periodic, 0, 1)
     position = np.where(layer, 0, (nodes.position[rows] - first) // 2 + margin)
@@ -101,6 +117,9 @@ def _bare(nodes: Nodes, rows: Rows, first: NDArray[np.int64]) -> Nodes:
     x, y, z = (nodes.origin_mm + (first - 2 * margin) * nodes.spacing_mm).tolist()
     thicker = 2 ** int(layer.sum())
     none = {name: getattr(nodes, name)[:0] for name in vars(nodes) if "link" in name or "wall" in name}
+    whole, part = nodes.whole, nodes.part[rows]
+    if not whole:
+        part = np.unique(part, return_inverse=True)[1].astype(np.int16)
     return replace(
         nodes,
         spacing_mm=2 * nodes.spacing_mm,
@@ -111,7 +130,8 @@ def _bare(nodes: Nodes, rows: Rows, first: NDArray[np.int64]) -> Nodes:
         tag=nodes.tag[rows],
         opening=nodes.opening[rows],
         distance_mm=nodes.distance_mm[rows],
-        part=np.unique(nodes.part[rows], return_inverse=True)[1].astype(np.int16),
+        part=part,
+        whole=replace(whole, rows=whole.rows[rows]) if whole else None,
         **none,
     )
 
@@ -128,10 +148,10 @@ def _behind_walls(coarse: Nodes, rows: Rows, fine: _FineLinks) -> Rows:
 
 
 def _linked(coarse: Nodes, rows: Rows, fine: _FineLinks) -> tuple[Nodes, Rows]:
-    """Coarse nodes with their links, in their order, and the fine rows in it."""
-    neighbours, found = Neighbours(coarse), []
+    """Coarse nodes with the links of own ones, in their order, and the fine rows of these in it."""
+    neighbours, found, own = Neighbours(coarse), [], coarse.is_own
     for i in range(1, Q):
-        out = np.flatnonzero(neighbours.along(i) < 0)
+        out = np.flatnonzero(own & (neighbours.along(i) < 0))
         ends, crossing = fine.along(i)
         here = rows[out]
         middle = ends[here]
@@ -143,6 +163,7 @@ def _linked(coarse: Nodes, rows: Rows, fine: _FineLinks) -> tuple[Nodes, Rows]:
     return _assembled(coarse, rows, fine, node.astype(np.int64), direction.astype(np.uint8), met.astype(np.int64), q)
 
 
+# long because it names the arrays of the coarse lattice one by one
 def _assembled(
     coarse: Nodes,
     rows: Rows,
@@ -152,40 +173,58 @@ def _assembled(
     met: NDArray[np.int64],
     q: NDArray[np.float64],
 ) -> tuple[Nodes, Rows]:
-    """Coarse nodes in their order with links from `node` in a `direction` that meet the fine crossing `met` at `q`."""
+    """Coarse nodes in their order with links from own ones, `node`, in a `direction`, that meet the fine crossing `met`
+    at `q`.
+    """
+    ranks, own = coarse.ranks, np.flatnonzero(coarse.is_own)
+    if int(ranks.largest(np.array([not len(own)], np.int64))[0]):
+        raise NotHalved("a rank would have no node of it")
     opens = np.where(met < 0, 0, fine.opening[met])
-    opening = _nearest(node, opens, q * np.linalg.norm(VELOCITIES[direction], axis=1), len(rows))
+    opening = _nearest(node, opens, q * np.linalg.norm(VELOCITIES[direction], axis=1), len(rows))[own]
     roles = np.array([FLUID] + [INLET if each.role == "inlet" else OUTLET for each in coarse.openings], np.int8)
-    tag = roles[opening]
-    order = np.lexsort([*coarse.position.T[list(coarse.axes)], tag])
-    place = np.empty(len(order), np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    ends = coarse.position[node] + VELOCITIES[direction]
-    ends = np.where(coarse.periodic, ends % np.array(coarse.shape[::-1]), ends)
+    tag, size = roles[opening], np.prod(np.array(coarse.shape, np.int64) + 2)
+    row, count = places_among(ranks, tag * size + keys_of(coarse, coarse.position[own]))
+    row_of = np.empty(len(rows), np.int32)
+    row_of[own] = row
     wall, through = np.flatnonzero(opens == 0), np.flatnonzero(opens)
-    slowest_first = list(coarse.axes[::-1])
-    wall_position, wall_row = np.unique(ends[wall][:, slowest_first], axis=0, return_inverse=True)
-    distance = q.astype(np.float32)
-    linked = replace(
-        coarse,
-        position=coarse.position[order],
-        tag=tag[order],
-        opening=opening[order],
-        distance_mm=coarse.distance_mm[order],
-        part=coarse.part[order],
-        wall_position=np.ascontiguousarray(wall_position[:, np.argsort(slowest_first)], np.int32),
-        wall_distance_mm=np.full(len(wall_position), np.inf, np.float32),
-        wall_link_node=place[node[wall]],
+    wall_position = ends_of_links(coarse, node[wall], direction[wall])
+    wall_row, walls = places_among(ranks, keys_of(coarse, wall_position))
+    in_order = direction * np.int64(fine.nodes.total) + coarse.rows[node]
+    (wall_place, wall_links), (place, links) = (places_among(ranks, in_order[some]) for some in (wall, through))
+    profile = _profiles(coarse, node[through], direction[through], opens[through], fine.nodes)
+    found = Scattered(coarse, ranks)
+    found.take(
+        row,
+        count,
+        position=coarse.position[own],
+        tag=tag,
+        opening=opening,
+        distance_mm=coarse.distance_mm[own],
+        part=coarse.part[own],
+    )
+    unknown = np.full(len(wall), np.inf, np.float32)
+    found.take(wall_row, walls, wall_position=wall_position, wall_distance_mm=unknown)
+    found.take(
+        wall_place,
+        wall_links,
+        wall_link_node=row_of[node[wall]],
         wall_link_direction=direction[wall],
-        wall_link_wall=wall_row.ravel().astype(np.int32),
-        wall_link_q=distance[wall],
+        wall_link_wall=wall_row.astype(np.int32),
+        wall_link_q=q[wall].astype(np.float32),
         wall_link_patch=np.where(met[wall] < 0, 0, fine.patch[met[wall]]).astype(np.int8),
-        opening_link_node=place[node[through]],
+    )
+    found.take(
+        place,
+        links,
+        opening_link_node=row_of[node[through]],
         opening_link_direction=direction[through],
         opening_link_opening=opens[through].astype(np.int8),
-        opening_link_q=distance[through],
+        opening_link_q=q[through].astype(np.float32),
+        opening_link_profile=profile,
     )
-    return replace(linked, opening_link_profile=_profiles(linked, fine.nodes)), rows[order]
+    linked = excerpt(found, ranks) if coarse.whole else found.nodes()
+    check(linked)
+    return linked, rows[own[np.argsort(row)]]
 
 
 def _nearest(node: Rows, opens: NDArray[np.int8], distance: NDArray[np.float64], count: int) -> NDArray[np.int8]:
@@ -197,23 +236,34 @@ def _nearest(node: Rows, opens: NDArray[np.int8], distance: NDArray[np.float64],
     return nearest
 
 
-def _profiles(coarse: Nodes, fine: Nodes) -> NDArray[np.float32]:
+def _profiles(
+    coarse: Nodes, node: Rows, direction: NDArray[np.uint8], opens: NDArray[np.integer], fine: Nodes
+) -> NDArray[np.float32]:
     """Developed velocity at the middle of the coarse links through openings, from those of the fine links, (K,).
 
     It is the same all along a cap's normal: fine links count whose middles are within `REACH` of a coarse one's when
     both are moved along the normal, the nearest more, or else the nearest one alone.
+
+    Raises
+    ------
+    NotHalved
+        If fluid enters or leaves through no link of an opening.
     """
-    profile = np.zeros(len(coarse.opening_link_node), np.float32)
+    profile = np.zeros(len(node), np.float32)
+    of_coarse = coarse, node, direction, opens
+    of_fine = fine, fine.opening_link_node, fine.opening_link_direction, fine.opening_link_opening
     for opening in coarse.openings:
         places = []
-        for nodes in (coarse, fine):
-            mine = np.flatnonzero(nodes.opening_link_opening == opening.id)
-            half = VELOCITIES[nodes.opening_link_direction[mine]] * (nodes.spacing_mm / 2)
-            middle = nodes.points_mm(nodes.opening_link_node[mine]) + half - opening.centre_mm
+        for nodes, of_node, along, through in (of_coarse, of_fine):
+            mine = np.flatnonzero(through == opening.id)
+            half = VELOCITIES[along[mine]] * (nodes.spacing_mm / 2)
+            middle = nodes.points_mm(of_node[mine]) + half - opening.centre_mm
             places.append((mine, middle - np.outer(middle @ opening.normal, opening.normal)))
         (wanted, here), (known, there) = places
         if len(known):
             profile[wanted] = _averaged(here, there, fine.opening_link_profile[known], REACH * fine.spacing_mm)
+        if not int(coarse.ranks.largest(np.array([(profile[wanted] > 0).any()], np.int64))[0]):
+            raise NotHalved(f"opening {opening.name} loses its links")
     return profile
 
 

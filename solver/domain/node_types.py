@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from solver.domain.whole import ALONE, Ranks, Whole
+from solver.domain.whole import ALONE, Ranks, Whole, sum_in_order
 from solver.kernels.d3q19 import Q
 from solver.kernels.velocity_sets import D3Q27
 from solver.runtime.errors import StageError
@@ -209,9 +209,9 @@ class Nodes:
         position = self.position[here[self.is_own[here]]].sum(axis=0, dtype=np.int64)
         return self.place_of(self.ranks.begin_sum(position)())
 
-    def all_nodes(self) -> "Nodes":
-        """The node arrays of all, which all ranks ask for together: for what is not divided yet."""
-        return self.whole.all_nodes() if self.whole else self
+    def sum_of_own(self, values: NDArray[np.float64]) -> float:
+        """Sum over all fluid nodes of what each rank has of its own, (n,); no bit of it depends on the ranks."""
+        return sum_in_order(self.ranks, self.rows[self.is_own], self.total, values)
 
     def with_corners(self) -> "Nodes":
         """The same for a solver with 27 populations: links along corners stand among those of wall and openings.

@@ -3,7 +3,7 @@
 go.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,7 @@ class _File:
     ranks: Ranks
     divided: bool
     part: NDArray[np.int16] | None
+    together: bool = False
 
     @property
     def bare(self) -> Nodes:
@@ -80,13 +81,6 @@ class _File:
         if name == "part" and not self.divided:
             return first_finds(self.ranks, lambda: self._part(rows))[name]
         return np.asarray(self.file[name][rows])
-
-    def all_nodes(self) -> Nodes:
-        """All of them."""
-        nodes = load(self.path)
-        if self.divided:
-            return nodes
-        return replace(nodes, part=first_finds(self.ranks, lambda: self._part(slice(None)))["part"])
 
     def _part(self, rows: slice) -> dict[str, NDArray[Any]]:
         assert self.part is not None

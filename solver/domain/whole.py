@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK_ROWS = 65536
-"""Rows that are brought together at a time."""
+BLOCK_ROWS, MOST_BLOCKS = 65536, 256
+"""Rows that are brought together at a time; and in how many pieces at most a range of keys is."""
 NOWHERE = np.iinfo(np.int64).max
 """A row that there is not."""
 
@@ -92,7 +92,6 @@ class Whole:
     sizes : (P,) nodes of each part.
     links : how many links there are of each kind: ``wall``, ``opening``, ``corner``, and of the last ``corner through``
         openings.
-    all_nodes : gives the node arrays of all, where something needs them.
     """
 
     ranks: Ranks
@@ -101,7 +100,6 @@ class Whole:
     extent: tuple[int, int, int]
     sizes: NDArray[np.int64]
     links: Mapping[str, int]
-    all_nodes: Callable[[], Any]
 
 
 def row_numbers(rows: NDArray[np.integer], count: int) -> NDArray[np.signedinteger]:
@@ -132,6 +130,24 @@ def row_blocks(count: int, size: int | None = None) -> Iterator[slice]:
     """
     size = size or BLOCK_ROWS
     return (slice(first, min(first + size, count)) for first in range(0, count, size))
+
+
+def places_among(ranks: Ranks, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Where own keys stand among the different ones of all ranks, ascending, (K,), and how many these are.
+
+    Parameters
+    ----------
+    ranks : all of them, which call this together.
+    keys : (K,) not negative; a key may be there more than once.
+    """
+    order, places, before = np.argsort(keys), np.empty(len(keys), np.int64), 0
+    end = int(ranks.largest(keys.max(initial=-1, keepdims=True))[0]) + 1
+    for some in row_blocks(end, max(BLOCK_ROWS, -(-end // MOST_BLOCKS))):
+        own = order[slice(*np.searchsorted(keys, (some.start, some.stop), sorter=order).tolist())]
+        joined = np.unique(ranks.join(keys[own]))
+        places[own] = before + np.searchsorted(joined, keys[own])
+        before += len(joined)
+    return places, before
 
 
 def collected(

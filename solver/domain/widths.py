@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from solver.domain.border import Border
 from solver.domain.link_graph import link_table
 from solver.domain.nodes import Neighbours, Nodes
-from solver.domain.whole import sum_in_order
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS, Q
 
 
@@ -27,8 +26,7 @@ def wall_areas(nodes: Nodes, holds: NDArray[np.bool_] | slice = slice(None)) -> 
 
 def wall_area(nodes: Nodes, holds: NDArray[np.bool_]) -> float:
     """Area of the wall next to all fluid nodes, in squared spacings; `holds` as of :func:`wall_areas`."""
-    own = nodes.is_own
-    return sum_in_order(nodes.ranks, nodes.rows[own], nodes.total, wall_areas(nodes, holds)[own])
+    return nodes.sum_of_own(wall_areas(nodes, holds)[nodes.is_own])
 
 
 def widest_radius_mm(nodes: Nodes) -> float:

@@ -142,7 +142,7 @@ class SharedCheckpoints(Checkpoints):
         self,
         like: Callable[[], Arrays],
         fits: Callable[[int, Arrays], bool] = lambda step, arrays: True,
-        late: str | None = None,
+        late: tuple[str, ...] = (),
     ) -> State | None:
         """The newest state of this run, of whose arrays each rank takes what it has use for; snapshots, which the first
         rank alone writes, are empty on the others.

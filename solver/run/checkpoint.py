@@ -118,7 +118,7 @@ class Checkpoints:
         self,
         like: Callable[[], Arrays],
         fits: Callable[[int, Arrays], bool] = lambda step, arrays: True,
-        late: str | None = None,
+        late: tuple[str, ...] = (),
     ) -> State | None:
         """The newest state that is valid and belongs to this run; none if there is none.
 
@@ -273,18 +273,16 @@ def _put(file: h5py.File, name: str, array: Any) -> None:
 def _snapshot(path: Path) -> dict[str, Any]:
     """The arrays of a snapshot; errors are those of :func:`_opened`."""
     with _opened(path) as file:
-        return _arrays(file, path, "")
+        return _arrays(file, path, ("",))
 
 
-def _arrays(file: h5py.File, path: Path, late: str | None) -> dict[str, Any]:
+def _arrays(file: h5py.File, path: Path, late: tuple[str, ...]) -> dict[str, Any]:
     """The arrays of a file, those in groups too; names that begin so, but for single numbers, are read later."""
     names: list[str] = []
     file.visit(names.append)
     sets = {name: file[name] for name in names if isinstance(file[name], h5py.Dataset)}
     return {
-        name: Stored(path, name, found.shape, found.dtype)
-        if late is not None and name.startswith(late) and found.ndim
-        else found[()]
+        name: Stored(path, name, found.shape, found.dtype) if name.startswith(late) and found.ndim else found[()]
         for name, found in sets.items()
     }
 

@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.driver import Driver
 from solver.backends.fields import Fields
 from solver.domain.halving import NotHalved, halved
 from solver.domain.nodes import Nodes
@@ -39,7 +38,7 @@ from solver.run.flow_file import UnwrittenFlow
 from solver.run.plan import Plan, make_plan
 from solver.run.plan_numbers import least_across
 from solver.run.prolongation import Prolongation
-from solver.run.setup import drive, find_device, foresee, likely_in_words, own_part
+from solver.run.setup import drive, find_device, foresee, likely_in_words
 from solver.run.simulation import CoarseHelp, Simulation
 from solver.run.start import Start
 from solver.run.units import MAX_GRID_REYNOLDS
@@ -70,7 +69,7 @@ class Coarse:
 
     Attributes
     ----------
-    nodes, rows : its node arrays, of all nodes, and the fine nodes at its nodes.
+    nodes : its node arrays.
     run : of it, from which the fine one starts.
 
     Raises
@@ -82,9 +81,10 @@ class Coarse:
     def __init__(self, simulation: Simulation) -> None:
         self._driver, self._plan = simulation.driver, simulation.plan.at_full_flow()
         _require_use(simulation.nodes, self._plan)
-        self._fine = simulation.nodes.all_nodes()
-        self.nodes, self.rows = halved(self._fine)
-        self._prolonged = Prolongation(self._fine, self.rows)
+        self._fine = simulation.nodes
+        self.nodes, rows = halved(self._fine)
+        self._prolonged = Prolongation(self._fine, rows)
+        self._at_nodes = np.searchsorted(np.flatnonzero(self._fine.is_own), rows)
         self.run = _prepared(simulation, self.nodes)
         self._full_flow = self.run.plan.at_full_flow().boundary_schedule
         self._scales, self._of_outlets = _scales(self._plan, self.run.plan)
@@ -106,9 +106,9 @@ class Coarse:
         """
         began, run = time.monotonic(), self.run
         run.run(UnwrittenFlow())
-        fields = self._on_fine(_packed(_whole(run.driver)), _at_walls(self._fine, self._plan))
+        fields = self._on_fine(_packed(run.driver.fields()), _at_walls(self._fine, self._plan))
         self._driver.begin_with(fields, run.driver.pressures() / self._of_outlets)
-        updates = run.start.node_updates + run.step * self.nodes.count
+        updates = run.start.node_updates + run.step * self.nodes.total
         seconds, unsteady = time.monotonic() - began, run.watch.begun is not None
         return Start("coarse", 0, run.start.steps + run.step, updates, seconds, unsteady)
 
@@ -125,7 +125,7 @@ class Coarse:
         """
         due = self._last + self._rest * self._apart + self._together
         if step == due - self._together:
-            self._before = self._from_fine(_whole(self._driver))
+            self._before = self._from_fine(self._driver.fields())
         if step != due:
             return 0
         closer = residual < WORTH * self._residual
@@ -134,14 +134,14 @@ class Coarse:
         return self._go_ahead()
 
     def _go_ahead(self) -> int:
-        fields, state = _whole(self._driver), self._driver.pressures() * self._of_outlets
+        fields, state = self._driver.fields(), self._driver.pressures() * self._of_outlets
         now = self._from_fine(fields)
         moved = (now - self._before) * (self._steps * self._times / self._together)
         missed = moved - (self._later(self._before, state) - self._before)
         ahead, first, change, repeats = now, 0.0, np.inf, 0
         while (repeats < MOST_REPEATS and SETTLED * first < change < np.inf) or not repeats:
             then = self._later(ahead, state) + missed
-            change, ahead, repeats = float(np.linalg.norm((then - ahead)[VELOCITY])), then, repeats + 1
+            change, ahead, repeats = self._size(then - ahead), then, repeats + 1
             first = first or change
         if change < first:  # else it goes away, or is no number any more
             more = self._on_fine(ahead - now, np.zeros((3, len(self._fine.wall_link_node))))
@@ -153,11 +153,15 @@ class Coarse:
         """Fields of the coarse lattice after T."""
         self.run.driver.begin_with(_unpacked(packed), state)
         self.run.driver.advance(self._full_flow.at(0, self._steps))
-        return _packed(_whole(self.run.driver))
+        return _packed(self.run.driver.fields())
+
+    def _size(self, packed: Reals) -> float:
+        """Root of the sum of squares of the velocity over all coarse nodes."""
+        return self.nodes.sum_of_own((packed[VELOCITY] ** 2).sum(axis=0)) ** 0.5
 
     def _from_fine(self, fields: Fields) -> Reals:
         """Fields of the fine lattice at the coarse nodes, in units of the coarse one, (10, M)."""
-        return _packed(fields)[:, self.rows] * self._scales
+        return _packed(fields)[:, self._at_nodes] * self._scales
 
     def _on_fine(self, packed: Reals, at_walls: Reals) -> Fields:
         """Fields at all fine nodes, in units of the fine lattice, from those at the coarse ones.
@@ -168,17 +172,18 @@ class Coarse:
         velocity = self._prolonged(values[VELOCITY], at_walls)
         drho, *rest = self._prolonged(np.delete(values, VELOCITY, axis=0))
         if not self._fine.openings:
-            drho -= drho.mean()  # nothing comes in
+            drho -= self._fine.sum_of_own(drho) / self._fine.total  # nothing comes in
         return Fields(drho, velocity, np.stack(rest))
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Any]:
         """What the next corrections depend on, for a checkpoint."""
-        return {"before": self._before, "last": np.array([self._last, self._residual, self._rest])}
+        before = self.run.driver.share.kept(self._before)
+        return {"before": before, "last": np.array([self._last, self._residual, self._rest])}
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
-        last, self._residual, rest = state["last"].tolist()
-        self._last, self._rest, self._before = int(last), int(rest), state["before"]
+        last, self._residual, rest = np.asarray(state["last"]).tolist()
+        self._last, self._rest, self._before = int(last), int(rest), self.run.driver.share.taken(state["before"])
 
 
 def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
@@ -190,7 +195,7 @@ def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
     try:
         coarse = Coarse(simulation)
         simulation.log.info(
-            "first at twice the spacing, %.3g mm: %d fluid nodes", coarse.nodes.spacing_mm, coarse.nodes.count
+            "first at twice the spacing, %.3g mm: %d fluid nodes", coarse.nodes.spacing_mm, coarse.nodes.total
         )
         start = coarse.begin()
     except (NotHalved, DivergenceError) as reason:
@@ -249,7 +254,6 @@ def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
         unsettled="report",
     )
     try:
-        coarse = own_part(coarse, settings.ranks)
         plan = make_plan(coarse, settings)
         expected = foresee(coarse, settings, plan, find_device(settings.backend, settings.precision, settings.ranks))
         driver = drive(coarse, settings, plan)
@@ -291,11 +295,6 @@ def _at_walls(nodes: Nodes, plan: Plan) -> Reals:
     for name, moving in plan.moving.items():
         velocity[:, nodes.wall_link_patch == nodes.patches.index(name) + 1] = np.array(moving)[:, None]
     return velocity
-
-
-def _whole(driver: Driver) -> Fields:
-    """Fields of all nodes."""
-    return driver.share.whole(driver.fields())
 
 
 def _packed(fields: Fields) -> Reals:

@@ -59,8 +59,8 @@ class CoarseLattice(Protocol):
     def correct(self, step: int, residual: float) -> int:
         """Correct the fine flow where that is due; steps that the coarse lattice took."""
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Any]:
         """What the next corrections depend on."""
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""

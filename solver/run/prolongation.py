@@ -17,6 +17,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.domain.border import Surroundings
 from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.d3q19 import OPPOSITE, VELOCITIES, Q
 
@@ -31,22 +32,24 @@ class Prolongation:
 
     Parameters
     ----------
-    nodes : the fine lattice.
-    rows : (M,) rows of the nodes with known values, as :func:`solver.domain.halving.halved` tells them.
+    nodes : the fine lattice; of a rank its part and what is around it, where all ranks interpolate together.
+    rows : (M,) where among them the own nodes with known values are, as :func:`solver.domain.halving.halved` tells.
     """
 
     def __init__(self, nodes: Nodes, rows: NDArray[np.integer]) -> None:
         self._nodes, self._rows, neighbours = nodes, rows, Neighbours(nodes)
+        self._own, self._around = nodes.is_own, Surroundings(nodes)
         self._ends = {i: neighbours.along(i) for i in range(1, Q)}
         layer = np.array(nodes.shape[::-1]) == 1
         odd = (nodes.position - nodes.position[rows[0]]) % 2 * ~layer
         self._stages = []
         for halves in sorted(product((0, 1), repeat=3), key=sum)[1:]:
-            if len(members := np.flatnonzero((odd == halves).all(axis=1))):
+            if not layer[np.flatnonzero(halves)].any():
+                members = np.flatnonzero((odd == halves).all(axis=1) & self._own)
                 self._stages.append((members, _across(np.array(halves))))
 
     def __call__(self, values: Reals, at_walls: Reals | None = None) -> Reals:
-        """Values at all nodes, (C, N); those of nodes that no line leads to are means of what is next to them.
+        """Values at the own nodes, (C, n); those of nodes that no line leads to are means of what is next to them.
 
         Parameters
         ----------
@@ -56,10 +59,17 @@ class Prolongation:
         found = np.zeros((len(values), self._nodes.count))
         known = np.zeros(self._nodes.count, np.bool_)
         found[:, self._rows], known[self._rows] = values, True
+        self._take_in(found, known)
         for members, directions in self._stages:
             self._fill(directions, members, found, known, at_walls)
+            self._take_in(found, known)
         self._spread(found, known)
-        return found
+        return found[:, self._own]
+
+    def _take_in(self, found: Reals, known: NDArray[np.bool_]) -> None:
+        """Take in what other ranks know of their nodes around here."""
+        for values in (*found, known):
+            self._around.swap(values)
 
     def _fill(
         self,
@@ -109,17 +119,18 @@ class Prolongation:
 
     def _spread(self, found: Reals, known: NDArray[np.bool_]) -> None:
         """Give nodes without a value the mean of those next to them, from the known ones outwards."""
-        while len(left := np.flatnonzero(~known)):
+        while self._around.any(len(left := np.flatnonzero(~known & self._own))):
             total, count = np.zeros((len(found), len(left))), np.zeros(len(left))
             for ends in self._ends.values():
                 there = ends[left]
                 defined = (there >= 0) & known[there]
                 total[:, defined] += found[:, there[defined]]
                 count += defined
-            if not count.any():
-                return  # of a piece without any known node: at rest
             defined = count > 0
+            if not self._around.any(int(np.count_nonzero(defined))):
+                return  # of a piece without any known node: at rest
             found[:, left[defined]], known[left[defined]] = total[:, defined] / count[defined], True
+            self._take_in(found, known)
 
 
 def _across(halves: NDArray[np.integer]) -> list[int]:

@@ -16,10 +16,7 @@ from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.subdomains import SubdomainsDriver
 from solver.boundary.walls import require_sliding
-from solver.domain.excerpt import InMemory, excerpt
 from solver.domain.nodes import Nodes
-from solver.domain.partition import partition
-from solver.domain.whole import first_finds
 from solver.kernels.d3q19 import Q
 from solver.run.convergence import steps_of_mean
 from solver.run.cycle_variation import cycles_if_it_varies, how_likely
@@ -140,15 +137,6 @@ def _part_driver(backend: str) -> Callable[..., DistributedDriver]:
 
     why = why_not_connected(world())
     return partial(DistributedDriver, way=f"through the host, since {why}") if why else PeerDriver
-
-
-def own_part(nodes: Nodes, ranks: int) -> Nodes:
-    """The part of this rank of a geometry that all have, divided as it is where that has a part for each rank."""
-    if ranks == 1:
-        return nodes
-    if int(nodes.part.max()) + 1 != ranks:
-        nodes = replace(nodes, part=first_finds(world(), lambda: {"part": partition(nodes, ranks)})["part"])
-    return excerpt(InMemory(nodes), world())
 
 
 def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> Lattice:

@@ -165,7 +165,7 @@ class Simulation:
     def _correct(self, coarse: CoarseLattice) -> None:
         """Let the coarse lattice correct the flow where that is due."""
         if steps := coarse.correct(self.step, self.monitor.rows[-1].residual):
-            self.start = self.start.corrected(steps, coarse.nodes.count)
+            self.start = self.start.corrected(steps, coarse.nodes.total)
             self.driver.observe(True)
             self.driver.observation()
             self.monitor.keep(self.step)
@@ -312,7 +312,7 @@ class Simulation:
         state = checkpoints.newest(
             lambda: {f"driver/{name}": each for name, each in self.driver.state().items()},
             self._on_the_way,
-            late="driver/",
+            late=("driver/", "coarse/"),
         )
         if state is None:
             checkpoints.remove()

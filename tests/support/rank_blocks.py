@@ -24,11 +24,12 @@ from solver.backends.distributed import DistributedDriver, OwnPart
 from solver.backends.fields import MEAN
 from solver.backends.lattice import build_lattice
 from solver.domain import whole as blocks
-from solver.domain.excerpt import InMemory, excerpt
+from solver.domain.excerpt import excerpt
 from solver.ranks.rank import SharedCheckpoints
 from solver.run import checkpoint, vtkhdf
 from solver.run.flow_file import FlowOfRank, FlowStatistics, FlowWriter
 from tests.support.geometries import closed_box, numbers, observe
+from tests.support.in_memory import InMemory
 
 SIZE, BLOCK = (16, 16, 16), 100
 LOG = logging.getLogger("rank_blocks")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank holds at most while it reads its part, plans a run, lays it out and begins a flow file; the ranks print
-lines of JSON.
+"""What a rank holds at most while it reads its part, plans a run, lays it out, has a lattice of twice the spacing and
+begins a flow file; the ranks print lines of JSON.
 
     mpirun -n K python -m tests.support.rank_shares FOLDER NAME ...
 
@@ -12,14 +12,18 @@ import sys
 import tracemalloc
 from pathlib import Path
 
+import numpy as np
+
 from solver.backends import distributed
 from solver.backends.communicator import world
 from solver.boundary import walls
 from solver.domain import whole
+from solver.domain.halving import halved
 from solver.domain.part_file import load_part
 from solver.run import vtkhdf
 from solver.run.flow_file import FlowOfRank, FlowWriter
 from solver.run.plan import make_plan
+from solver.run.prolongation import Prolongation
 from solver.run.setup import drive
 from tests.solver.run.test_simulation import settings
 
@@ -33,14 +37,18 @@ def prepare(path: Path) -> tuple[int, int]:
     nodes, wanted = load_part(path, ranks), settings(backend="cpu", ranks=ranks.size, velocity_set="D3Q19")
     plan = make_plan(nodes, wanted)
     driver = drive(nodes, wanted, plan)
+    coarse, rows = halved(nodes)
+    prolonged = Prolongation(nodes, rows)
+    assert (
+        prolonged(np.ones((1, len(rows)))).shape[1] == np.count_nonzero(nodes.is_own) > np.count_nonzero(coarse.is_own)
+    )
     flow = path.with_suffix(".vtkhdf")
     with FlowWriter(flow, nodes, share=driver.share) if ranks.rank == 0 else FlowOfRank(nodes, driver.share):
         return nodes.count, nodes.total
 
 
 def main(folder: Path, *names: str) -> None:
-    for module in (whole, distributed):
-        module.BLOCK_ROWS = BLOCK
+    whole.BLOCK_ROWS = BLOCK
     walls.NEAR = distributed.NEAR = BLOCK
     vtkhdf.CHUNK_ROWS = vtkhdf.CHUNK_IDS = BLOCK
     prepare(folder / f"{names[0]}.h5")

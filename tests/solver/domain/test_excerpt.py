@@ -15,13 +15,15 @@ from solver.backends.distributed import places_of_walls
 from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.splitting import split
 from solver.boundary import walls
-from solver.domain.excerpt import InMemory, excerpt
+from solver.domain import whole
+from solver.domain.excerpt import excerpt
 from solver.domain.nodes import Nodes
 from solver.domain.partition import partition
 from solver.kernels.collision import relaxation_rates
 from tests.solver.boundary.test_moving_walls import patched
 from tests.solver.kernels.test_isotropy import laid_out
 from tests.support.geometries import closed_box, periodic_box, pipe, plates, random_cavern
+from tests.support.in_memory import InMemory
 from tests.support.thread_ranks import ThreadRank, on_ranks
 
 RATES = relaxation_rates(0.7, 0.1)
@@ -117,7 +119,7 @@ def test_wall_links_have_their_places_in_the_whole(near, monkeypatch):
     """In groups of so many nodes, some of which lie on several ranks, two or more groups at a time."""
     for module in (walls, distributed):
         monkeypatch.setattr(module, "NEAR", near)
-    monkeypatch.setattr(distributed, "BLOCK_ROWS", 250)
+    monkeypatch.setattr(whole, "BLOCK_ROWS", 250)
     nodes, count = random_cavern((14, 12, 10), 3), 3
     part = random_planes(nodes, count, 1)
     nodes = replace(nodes, part=part)

@@ -16,8 +16,9 @@ from tests.support.geometries import pipe
 OF_ALL = 3.0
 """Bytes a node of all that a rank may hold more, less than an array of four bytes takes: 0.3 to 1.5 are tables of the
 sections, some numbers for each two slices of 121 nodes, and what Python happens to hold."""
-ALIKE = 1.03
-"""Bytes a node that is here, most over least: parts at openings have more links, and those between two others less."""
+ALIKE = 1.12
+"""Bytes a node that is here, most over least: parts at openings have more links and more nodes of their own, those
+between two others less of both; 1.09 was measured."""
 
 
 def test_what_a_rank_holds_until_its_first_step_follows_from_its_own_nodes(mpirun, tmp_path):

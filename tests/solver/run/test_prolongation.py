@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fields between the nodes of a coarse lattice: exact where they are linear, to second order else, up to the walls."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from solver.domain.excerpt import excerpt
 from solver.domain.halving import halved
+from solver.domain.nodes import Nodes
+from solver.domain.whole import Ranks
 from solver.run.prolongation import Prolongation
+from tests.solver.domain.test_excerpt import random_planes
+from tests.solver.domain.test_halving import CASES
 from tests.support.geometries import pipe, plates
+from tests.support.in_memory import InMemory
+from tests.support.thread_ranks import on_ranks
 
 
 def test_couette_flow_between_moving_plates_is_found_exactly():
@@ -45,3 +56,31 @@ def test_developed_flow_is_found_to_second_order_up_to_the_wall(direction):
         errors.append(float(np.sqrt(np.square(found[0] - wanted).mean())))
     assert errors[0] < 2 / 5.3**2  # 1/R^2 for each axis along which a node is half-way, 1.5 of which on average
     assert errors[0] / errors[1] > 3
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(max_examples=4, deadline=None)
+@given(count=st.integers(2, 4), seed=st.integers(0, 10**6))
+def test_ranks_find_the_bits_of_one_process(name, count, seed):
+    """Of random values, with and without those of walls, also where values spread from rank to rank at last."""
+    nodes = CASES[name]()
+    nodes = replace(nodes, part=random_planes(nodes, count, seed))
+    coarse, rows = halved(nodes)
+    if len(np.unique(nodes.part[rows])) < count:
+        return  # which is refused
+    values = np.random.default_rng(seed).standard_normal((3, coarse.count))
+
+    def at_walls(of: Nodes) -> np.ndarray:
+        return np.sin(np.outer((1, 2, 3), of.wall_link_q + of.wall_link_direction))
+
+    def both(prolonged: Prolongation, values: np.ndarray, of: Nodes) -> tuple[np.ndarray, np.ndarray]:
+        return prolonged(values, at_walls(of)), prolonged(values)
+
+    def work(ranks: Ranks) -> tuple[np.ndarray, np.ndarray]:
+        own = excerpt(InMemory(nodes), ranks)
+        return both(Prolongation(own, halved(own)[1]), values[:, coarse.part == ranks.rank], own)
+
+    wanted = both(Prolongation(nodes, rows), values, nodes)
+    for rank, found in enumerate(on_ranks(count, work)):
+        for one, other in zip(found, wanted, strict=True):
+            assert np.array_equal(one, other[:, nodes.part == rank])
