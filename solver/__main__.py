@@ -23,7 +23,7 @@ from typing import Any
 
 from solver.backends.cuda.device import driver_version, own_device
 from solver.coupling.around import read_around
-from solver.domain.nodes import load
+from solver.domain.nodes import load, stored_checksum
 from solver.kernels.compilation import source
 from solver.ranks.launch import solve_on_ranks
 from solver.ranks.rank import Task
@@ -42,13 +42,13 @@ def identity(nodes: Path, settings: SolveSettings, coupling: Path | None = None)
     vessel, backend and the solver's source.
 
     Where it ends at the latest, and what is done if it has not settled then, are left out: raised limits go on. So is
-    the number of ranks, on which no bit depends.
+    the number of ranks and the division of the nodes among them, on which no bit depends.
     """
     files = [each.waveform for entries in (settings.inlets, settings.outlets) for each in entries.values()]
     waveforms = [checksum(Path(file)) for file in files if file]
     around = [checksum(coupling)] if coupling else []
     same = replace(settings, max_steps=0, cycles=min(settings.cycles, settings.min_cycles), unsettled="", ranks=1)
-    made_of = [checksum(nodes), repr(same), *waveforms, *around, choose_backend(settings.backend), source()]
+    made_of = [stored_checksum(nodes), repr(same), *waveforms, *around, choose_backend(settings.backend), source()]
     return hashlib.sha256("\n".join(made_of).encode()).hexdigest()
 
 

@@ -144,8 +144,6 @@ class Case(Section):
             return json.dumps(self.surface.model_dump(mode="json") | self._lattice_needs() | stated, sort_keys=True)
         if stage == "surface":
             return json.dumps(self.surface.model_dump(mode="json") | self._lattice_needs(), sort_keys=True)
-        if stage == "centreline":
-            return json.dumps(self.surface.model_dump(mode="json"), sort_keys=True)
         if stage == "canonical":
             spacing = self.voxelize.model_dump(mode="json", include={"spacing_mm", "nodes_across"})
             geometry = self.input.geometry.model_dump(mode="json") if self.input.geometry else None
@@ -157,7 +155,10 @@ class Case(Section):
             stated = self.model_dump(mode="json", include={"vessel", "accept"})
             more = {"entry": self.input.entry, "coupled": bool(self.coupling)}
             return json.dumps(of_flow | stated | more | self._blood(), sort_keys=True)
-        section: Any = self.report if stage == "tree_report" else getattr(self, stage)
+        of_others = {"tree_report": self.report, "centreline": self.surface}
+        section: Any = of_others[stage] if stage in of_others else getattr(self, stage)
+        if stage == "decompose" and section.parts is None:
+            section = section.model_copy(update={"parts": self.solve.ranks})
         if stage == "voxelize":
             coarser = {"coarser": self.convergence.ratio**level} if level else {}
             return json.dumps(section.model_dump(mode="json") | self._spacing_needs() | coarser, sort_keys=True)

@@ -291,14 +291,22 @@ class Cases:
             ranks = self.ranks(wildcards) or 1
             found = expected(str(input.nodes), self.section(wildcards.case, "solve"), ranks * threads, bytes_s)
             seconds = cluster.seconds(found.seconds, found.steps, ranks)
-            memory = cluster.memory_mb(found.bytes, attempt)
+            memory = cluster.memory_mb(found.bytes * self._share(wildcards, ranks), attempt)
             return {
                 "minutes": cluster.minutes(seconds, attempt),
-                "memory": ranks * memory,  # each reads the whole geometry
+                "memory": ranks * memory,
                 "memory of a core": ceil(memory / threads) if ranks > 1 else None,  # wherever SLURM places ranks
             }[quantity]
 
         return ask
+
+    def _share(self, wildcards: Wildcards, ranks: int) -> float:
+        """Part of the memory of one process that a rank needs; all where the nodes are not divided for so many."""
+        from solver.backends.cost import OVER_SHARE  # only now: it takes a second
+
+        case = self._all[wildcards.case]
+        divided = not case.input.geometry and case.decompose.parts in (None, ranks)
+        return OVER_SHARE / ranks if divided and ranks > 1 else 1.0
 
     @property
     def retries(self) -> int | None:

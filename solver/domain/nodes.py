@@ -4,8 +4,9 @@
 Their types are in :mod:`solver.domain.node_types`, their rules in :mod:`solver.domain.node_rules`.
 """
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -52,11 +53,14 @@ __all__ = [
     "opened",
     "parse_openings",
     "save",
+    "stored_checksum",
     "stored_count",
     "without_nodes",
 ]
 
-FORMAT = "hemolattice-nodes-5"
+FORMAT = "hemolattice-nodes-6"
+UNDIVIDED = "undivided"
+"""Attribute with the checksum of all but the division into parts, on which no bit of a flow depends."""
 
 Number = TypeVar("Number", int, float, bool)
 
@@ -75,9 +79,23 @@ def save(nodes: Nodes, path: Path) -> None:
         file.attrs["axes"] = nodes.axes
         file.attrs["patches"] = json.dumps(nodes.patches)
         file.attrs["openings"] = json.dumps([asdict(opening) for opening in nodes.openings])
+        file.attrs[UNDIVIDED] = _undivided(nodes, file.attrs)
         for name in ARRAYS:
             file.create_dataset(name, data=getattr(nodes, name), compression="gzip", compression_opts=1, shuffle=True)
     write_checksum_trailer(path)
+
+
+def _undivided(nodes: Nodes, attributes: Mapping[str, Any]) -> str:
+    """Checksum of the attributes and of all arrays but the part of each node."""
+    made_of = hashlib.sha256()
+    for name in sorted(attributes):
+        made_of.update(f"{name} {np.asarray(attributes[name]).tolist()}\n".encode())
+    for name in ARRAYS:
+        if name != "part":
+            array = np.ascontiguousarray(getattr(nodes, name))
+            made_of.update(f"{name} {array.shape}\n".encode())
+            made_of.update(array.reshape(-1).view(np.uint8).data)
+    return made_of.hexdigest()
 
 
 def load(path: Path) -> Nodes:
@@ -120,6 +138,12 @@ def stored_count(path: Path) -> int:
     """
     with opened(path) as file:
         return len(file["position"])
+
+
+def stored_checksum(path: Path) -> str:
+    """Checksum of a geometry in a file, however it is divided into parts; fails as :func:`stored_count` does."""
+    with opened(path) as file:
+        return str(file.attrs[UNDIVIDED])
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 
 from solver.backends.communicator import world
-from solver.backends.cost import Device
+from solver.backends.cost import OVER_SHARE, Device
 from solver.backends.distributed import DistributedDriver, OwnPart
 from solver.backends.driver import Driver
 from solver.backends.lattice import Lattice, build_lattice
@@ -63,8 +63,8 @@ def find_device(backend: str, precision: str, ranks: int = 1) -> Device:
     Parameters
     ----------
     backend, precision : of the settings.
-    ranks : that run it together. On the CPU memory is what the rank has that has the least, since each holds the flow
-        of all nodes where a coarse lattice helps; on devices each needs memory for its part.
+    ranks : that run it together. On the CPU memory is what each has room for if it needs :data:`OVER_SHARE` of its
+        share, as the one with least; on devices each needs memory for its part.
 
     Raises
     ------
@@ -78,7 +78,8 @@ def find_device(backend: str, precision: str, ranks: int = 1) -> Device:
         if ranks == 1:
             return device
         least = -world().largest(np.array([-device.free_bytes // world().neighbours], np.int64))[0]
-        return replace(device, name=f"{ranks} ranks", free_bytes=float(least), updates_s=ranks * device.updates_s)
+        room, speed = ranks * least / OVER_SHARE, ranks * device.updates_s
+        return replace(device, name=f"{ranks} ranks", free_bytes=float(room), updates_s=speed)
     if ranks > 1:
         from solver.backends.cuda.rank_devices import devices_of_ranks
 

@@ -108,8 +108,8 @@ def test_solve_asks_for_what_is_expected_of_it(project):
 
 
 def test_a_case_with_ranks_asks_for_as_many_tasks(project):
-    """In one job, with a GPU, eight cores, and the memory of one process, for each; the time is that of all GPUs, or
-    cores, with what was measured of the network.
+    """In one job, with a GPU, eight cores, and the memory of one process, for each, as nodes of a canonical geometry
+    are not divided; the time is that of all GPUs, or cores, with what was measured of the network.
     """
     waits = {"network_us": 70000, "ranks_per_node": 3, "gpu": False}
     for given, bytes_s, found_in in (({}, 900e9, ("4", None)), (waits, None, ("0", "2"))):

@@ -52,5 +52,5 @@ class ClusterSettings(Section):
         return ceil(min(self.least_minutes + attempt * self.margin * expected_s / 60, self.max_minutes))
 
     def memory_mb(self, expected_bytes: float, attempt: int) -> int:
-        """Memory of a job, more from attempt to attempt."""
+        """Memory of a job, or of each rank, more from attempt to attempt."""
         return ceil(LIBRARIES_MB + attempt * self.margin * expected_bytes / 1e6)

@@ -147,7 +147,8 @@ class DecomposeSettings(Section):
     order: Literal["auto", "x", "y", "z"] = Field(
         "auto", description="axis along which neighbours follow each other in memory; auto: that of the longest runs"
     )
-    parts: Annotated[int, Field(ge=1, le=1024)] = Field(
-        1,
-        description="parts that take equally long, walls and openings counted in, with small borders, one a device",
+    parts: Annotated[int, Field(ge=1, le=32767)] | None = Field(
+        None,
+        description="parts that take equally long, walls and openings counted in, with small borders; each rank"
+        " of solve reads its own one alone; none: as many as solve.ranks",
     )

@@ -64,8 +64,8 @@ def decompose(
     if corners:
         nodes = _with_corner_links(nodes, mesh, frame, corner_links(raster, fluid))
     division = None
-    if settings.parts > 1:
-        part, division = divide(nodes, settings.parts)
+    if (parts := settings.parts or 1) > 1:
+        part, division = divide(nodes, parts)
         nodes = replace(nodes, part=part)
     check(nodes)
     return nodes, {

@@ -413,8 +413,3 @@ def test_ranks_in_a_job_of_slurm_stop_by_its_signal_and_go_on_to_the_bits_of_one
 def test_as_many_ranks_as_nodes_have_one_each(ranks):
     nodes = plates(ranks)
     assert sorted(partition(nodes, nodes.count)) == list(range(nodes.count))
-
-
-def test_the_state_of_a_run_is_that_of_any_number_of_ranks(tmp_path):
-    save(short_pipe(), tmp_path / "nodes.h5")
-    assert len({identity(tmp_path / "nodes.h5", settings(ranks=ranks)) for ranks in (1, 3)}) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank holds follows from its own nodes, not from how many all have."""
+"""What a rank holds follows from its own nodes, not from how many all have; and nothing of a flow from the division."""
 
 import json
 import subprocess
@@ -8,9 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from solver.__main__ import identity
 from solver.domain.nodes import save
+from solver.domain.partition import partition
 from solver.ranks.launch import environment
 from solver.runtime.sources import ROOT
+from tests.solver.run.test_checkpoint import short_pipe
+from tests.solver.run.test_simulation import settings
 from tests.support.geometries import pipe
 
 OF_ALL = 3.0
@@ -42,3 +46,14 @@ def test_what_a_rank_holds_until_its_first_step_follows_from_its_own_nodes(mpiru
     a_node = [said["most"] / said["here"] for said in found.values()]
     assert len(a_node) == 6
     assert max(a_node) < ALIKE * min(a_node)
+
+
+def test_the_state_of_a_run_is_that_of_any_number_of_ranks(tmp_path):
+    """However the geometry is divided in its file."""
+    nodes = short_pipe()
+    save(nodes, tmp_path / "nodes.h5")
+    save(replace(nodes, part=partition(nodes, 3)), tmp_path / "parts.h5")
+    moved = replace(nodes, wall_link_q=nodes.wall_link_q / np.float32(2))
+    save(moved, tmp_path / "moved.h5")
+    of = {name: identity(tmp_path / f"{name}.h5", settings()) for name in ("nodes", "parts", "moved")}
+    assert of["nodes"] == of["parts"] == identity(tmp_path / "nodes.h5", settings(ranks=3)) != of["moved"]
