@@ -10,6 +10,7 @@ from pathlib import Path
 # Before NumPy is imported, which asks for it only then; processes that tests start have it, too. The matrices of tests
 # are small: a second thread of OpenBLAS waits, awake, nearly all the time.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+gc.disable()  # until all is imported and collected, hardly any of which is garbage
 
 import numba
 import pytest
@@ -41,6 +42,9 @@ LONG = (
 )
 """Files that take half a minute and more: first, so that no worker is left with one of them at the end."""
 
+GARBAGE = 20_000
+"""Objects made and not yet freed before Python looks for garbage: at its own 700 that took a tenth of the small tests."""
+
 Snakemake = Callable[..., subprocess.CompletedProcess]
 ONE_STUDY = "studies=plates"
 
@@ -63,6 +67,8 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(GARBAGE)
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -89,15 +89,15 @@ HALF_LENGTH = {"slab": (0.8, 3.0), "arch": (2.6, 4.0), "iliacs": (2.5, 5.0)}
 """Half of the length of the vessel that is in the image, in radii, from ... to."""
 
 
-def _away(lines: list[Line], points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Distance to the wall, negative inside."""
-    nearest = np.full(len(points), np.inf)
+def _away(lines: list[Line], points: NDArray[np.float64], reach: float = np.inf) -> NDArray[np.float64]:
+    """Distance to the wall, negative inside; `reach` where it is more, since to look for what is far takes longest."""
+    nearest = np.full(len(points), reach)
     for centres, radii in lines:
         fine = np.linspace(0, len(radii) - 1, 4 * len(radii))
         centres = np.stack([np.interp(fine, np.arange(len(radii)), axis) for axis in centres.T], axis=1)
         radii = np.interp(fine, np.arange(len(radii)), radii)
-        distance, which = cKDTree(centres).query(points, k=6)
-        nearest = np.minimum(nearest, (distance - radii[which]).min(axis=1))
+        distance, which = cKDTree(centres).query(points, k=6, distance_upper_bound=reach + radii.max())
+        nearest = np.minimum(nearest, (distance - np.append(radii, 0.0)[which]).min(axis=1))  # last: of none so near
     return nearest
 
 
@@ -120,7 +120,7 @@ def drawn(kind: str, seed: int, room: float = 0.0) -> tuple[Crop, np.random.Gene
     shape = np.maximum(((high - low) / voxel_mm).astype(int), 6)
     index = np.moveaxis(np.indices(shape[::-1])[::-1], 0, -1)
     places = low + (index + 0.5) * voxel_mm
-    away = _away(lines, places.reshape(-1, 3)).reshape(shape[::-1])
+    away = _away(lines, places.reshape(-1, 3), voxel_mm).reshape(shape[::-1])
     part = np.clip(0.5 - away / voxel_mm, 0, 1)
     blurred = ndimage.gaussian_filter(TISSUE + (LUMEN - TISSUE) * part, random.uniform(0.3, 0.8), mode="nearest")
     noisy = blurred + ndimage.gaussian_filter(random.normal(0, 30, part.shape), 0.5)

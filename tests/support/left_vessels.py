@@ -284,9 +284,10 @@ def _masked(
     """Tubes and ellipsoids as a mask, blended where they meet, with a rough wall; what is joined to a place."""
     shape = np.maximum(((high - low) / voxel_mm).astype(int), 6)
     places = low + (np.moveaxis(np.indices(shape[::-1])[::-1], 0, -1) + 0.5) * voxel_mm
-    own = _away(vessel, places.reshape(-1, 3)).reshape(shape[::-1])
-    away = np.minimum(own, _away(others, places.reshape(-1, 3)).reshape(shape[::-1])) if others else own
     blend = 0.15 * float(vessel[0][1].max())
+    reach = 2 * blend * (1 + len(balls)) + 3 * voxel_mm  # a ball draws the wall no farther than 1.25 of the blend
+    own = _away(vessel, places.reshape(-1, 3), reach).reshape(shape[::-1])
+    away = np.minimum(own, _away(others, places.reshape(-1, 3), reach).reshape(shape[::-1])) if others else own
     for ball in balls:
         other = ball.away(places)
         away = np.minimum(away, other) - np.maximum(blend - np.abs(away - other), 0) ** 2 / (4 * blend)
