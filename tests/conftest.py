@@ -10,7 +10,6 @@ from pathlib import Path
 # Before NumPy is imported, which asks for it only then; processes that tests start have it, too. The matrices of tests
 # are small: a second thread of OpenBLAS waits, awake, nearly all the time.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-gc.disable()  # until all is imported and collected, hardly any of which is garbage
 
 import numba
 import pytest
@@ -43,10 +42,16 @@ LONG = (
 """Files that take half a minute and more: first, so that no worker is left with one of them at the end."""
 
 GARBAGE = 20_000
-"""Objects made and not yet freed before Python looks for garbage: at its own 700 that took a tenth of the small tests."""
+"""Objects made and not yet freed before Python looks for garbage: at its 700 that took a tenth of small tests."""
 
 Snakemake = Callable[..., subprocess.CompletedProcess]
 ONE_STUDY = "studies=plates"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Look for no garbage while tests are imported and collected, hardly any of which is."""
+    gc.disable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that run on the simulator of CUDA, or without compilation."""
 
-import os
-import subprocess
-import sys
 import time
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from solver.runtime.sources import ROOT
+from tests.support.fork_server import ForkServer
 
 BEGIN = """
 from tests.support.simulator import make_fast
@@ -106,13 +105,18 @@ def simulated(program: str, *arguments: str) -> None:
     interpreted(BEGIN + program, *arguments, NUMBA_ENABLE_CUDASIM="1")
 
 
-def interpreted(program: str, *arguments: str, **environment: str) -> None:
-    """Run a program without compiling any loop, in a process of its own, which must end well.
+def interpreted(program: str, *arguments: str, **environment: str) -> str:
+    """What a program says that runs without compiling any loop, in a process of its own, which must end well.
 
     To compile them takes longer than all else on some hundred nodes, a quarter of a minute a model. Compiled loops are
-    compared with reference solvers elsewhere, as in test_simulation.py and test_drivers.py.
+    compared with reference solvers elsewhere, as in test_simulation.py and test_drivers.py. The process is a fork of
+    one that has imported the libraries, of which Numba reads the environment; that takes a second.
     """
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)} | environment
-    command = [sys.executable, "-c", program, *arguments]
-    answer = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
-    assert answer.returncode == 0, answer.stderr
+    answer = _server(tuple(environment.items())).run(600, program=program, arguments=arguments)
+    assert answer.returncode == 0, answer.stdout[-200:] + answer.stderr[-4000:]
+    return answer.stdout
+
+
+@cache
+def _server(environment: tuple[tuple[str, str], ...]) -> ForkServer:
+    return ForkServer("program_server.py", NUMBA_DISABLE_JIT="1", PYTHONPATH=str(ROOT), **dict(environment))

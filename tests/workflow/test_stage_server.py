@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from solver.runtime.sources import ROOT
 from tests.support.stage_server import READ_LATER
-from tests.support.workflow_runs import SERVER
 
 PROBE = """
 import json, os, sys
@@ -35,8 +35,8 @@ sys.stdin.read()
 @pytest.fixture(scope="module")
 def python():
     """What stands for Python, as long as a process that has the server lives."""
-    pipe = subprocess.PIPE
-    owner = subprocess.Popen([sys.executable, "-c", OWNER], cwd=SERVER.parent, stdin=pipe, stdout=pipe, text=True)
+    folder, pipe = ROOT / "tests/support", subprocess.PIPE
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], cwd=folder, stdin=pipe, stdout=pipe, text=True)
     yield owner.stdout.readline().strip()
     owner.communicate()
 

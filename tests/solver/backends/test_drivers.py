@@ -8,9 +8,6 @@ Compiling the drivers for each model takes longer than all else. The quick test 
 its own; the slow ones run them as they are used.
 """
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import cycle, product
@@ -28,9 +25,9 @@ from solver.kernels.collision import COLLISIONS, ON_D3Q19, relaxation_rates
 from solver.kernels.node_physics import EQUILIBRIA
 from solver.kernels.rheology import Rheology, make_rheology
 from solver.kernels.velocity_sets import velocity_set
-from solver.runtime.sources import ROOT
 from tests.support.geometries import observe, pipe, random_cavern
 from tests.support.naive import Naive
+from tests.support.simulator import interpreted
 from validation.four_pass import FourPass
 from validation.textbook import Thickening, density, moments, stress
 
@@ -290,20 +287,6 @@ def cases(combinations: list[Models]) -> Iterator[tuple[str, tuple[Lattice, Naiv
         yield f"{models} in a pipe", tilted_pipe(models)
 
 
-def interpreted(command: str, **environment: str) -> str:
-    """What a process in which nothing is compiled says."""
-    environment |= {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)}
-    answer = subprocess.run(
-        [sys.executable, "-c", f"from tests.solver.backends import test_drivers; {command}"],
-        check=False,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-    )
-    assert answer.returncode == 0, answer.stdout[-200:] + answer.stderr[-4000:]
-    return answer.stdout
-
-
 def compare_all(combinations: list[Models]) -> None:
     """On the CPU, by the reference four-pass solver, too."""
     for reported, case in cases(combinations):
@@ -328,12 +311,14 @@ def compare_on_cuda() -> None:
 @pytest.mark.parametrize("name", ["QUICK", pytest.param("EVERY", marks=pytest.mark.slow)])
 def test_combinations_are_two_lattice_streaming(name):
     """Each two models of a node and of a wall together, or all with all."""
-    assert f"{len(globals()[name])} combinations" in interpreted(f"test_drivers.compare_all(test_drivers.{name})")
+    said = interpreted(f"from tests.solver.backends import test_drivers as t; t.compare_all(t.{name})")
+    assert f"{len(globals()[name])} combinations" in said
 
 
 @pytest.mark.slow
 def test_every_combination_on_simulated_cuda_is_two_lattice_streaming():
-    assert f"{len(EVERY)} combinations" in interpreted("test_drivers.compare_on_cuda()", NUMBA_ENABLE_CUDASIM="1")
+    program = "from tests.solver.backends import test_drivers as t; t.compare_on_cuda()"
+    assert f"{len(EVERY)} combinations" in interpreted(program, NUMBA_ENABLE_CUDASIM="1")
 
 
 @pytest.mark.slow
