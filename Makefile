@@ -12,7 +12,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 export PYTHONDONTWRITEBYTECODE :=
 CUDA := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo .venv/.cuda)
 
-.PHONY: demo test studies validation smoke lint api bench schema slurm cuda mpi lock clean
+.PHONY: demo test studies validation smoke lint style types api bench schema slurm cuda mpi lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.run $(CUDA)
@@ -33,12 +33,15 @@ validation: .venv/.dev
 smoke: .venv/.run $(CUDA)
 	$(BIN)/snakemake --cores $(CORES) --config cases=tiny
 
-lint: .venv/.dev
+lint: style types api
+
+style: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile pipeline/rules
+
+types: .venv/.dev
 	$(BIN)/mypy
-	@$(MAKE) --no-print-directory api
 
 # Pages of the API from the docstrings. A module that cannot be imported alone, or a type that is not known where it is
 # named, is an error. The processor is asked for by a program when it is first looked at, which pdoc else would not run.
