@@ -38,6 +38,13 @@ LONG = (
     "test_report_sections.py",
     "test_ladder_results.py",
     "test_pick_page.py",
+    "test_ranks.py",
+    "test_rules.py",
+    "test_shares.py",
+    "test_slurm.py",
+    "test_surface.py",
+    "test_report.py",
+    "test_network_workflow.py",
 )
 """Files that take half a minute and more: first, so that no worker is left with one of them at the end."""
 

@@ -40,6 +40,19 @@ def extract(lumen, **keys):
     return extract_surface(lumen, SurfaceSettings(**keys), LOG)
 
 
+@pytest.fixture(scope="module")
+def forked():
+    """The surface of a fork, which several tests look at."""
+    return extract(fork(seed=1))
+
+
+@pytest.fixture(scope="module")
+def straight():
+    """A straight tube of 4 voxels' radius along a line, and its surface."""
+    lumen = tube(line(40, seed=6), 4.0, seed=3)
+    return lumen, extract(lumen)
+
+
 def angle_deg(a, b):
     return np.degrees(np.arccos(np.clip(np.abs(np.dot(a, b)), 0, 1)))
 
@@ -106,9 +119,9 @@ def test_volume_is_that_of_the_mask_and_of_the_true_vessel(spacing):
     assert surface.mesh.volume_mm3() == pytest.approx(np.pi * radius**2 * np.linalg.norm(a - b), rel=0.02)
 
 
-def test_wall_lies_on_the_true_wall():
+def test_wall_lies_on_the_true_wall(straight):
     points, radius = line(40, seed=6), 4.0
-    surface = extract(tube(points, radius, seed=3))
+    _, surface = straight
     wall = surface.mesh.points_mm[np.unique(surface.mesh.triangles[surface.mesh.opening == 0])]
     axis = points[-1] / np.linalg.norm(points[-1])
     distance = np.linalg.norm(wall - (wall @ axis)[:, None] * axis, axis=1)
@@ -129,9 +142,8 @@ def test_thin_and_thick_vessels_keep_their_radii_side_by_side():
         assert abs(error[(along > low) & (along < high)].mean()) < 0.015
 
 
-def test_a_fork_has_three_openings_named_by_size():
-    surface = extract(fork(seed=1))
-    by_name = {opening.name: opening for opening in surface.openings}
+def test_a_fork_has_three_openings_named_by_size(forked):
+    by_name = {opening.name: opening for opening in forked.openings}
     assert sorted(by_name) == ["inlet", "outlet_1", "outlet_2"]
     for name, branch in (("inlet", "parent"), ("outlet_1", "large"), ("outlet_2", "small")):
         points, radius = FORK[branch]
@@ -201,11 +213,10 @@ def test_side_stubs_are_no_openings():
     assert len(extract(lumen).openings) == 2
 
 
-def test_caps_are_flat_and_measured_as_they_are():
-    surface = extract(fork(seed=1))
-    mesh = surface.mesh
+def test_caps_are_flat_and_measured_as_they_are(forked):
+    mesh = forked.mesh
     vectors = mesh.area_vectors_mm2()
-    for opening in surface.openings:
+    for opening in forked.openings:
         cap = mesh.opening == opening.id
         height = (mesh.points_mm[mesh.triangles[cap]] - opening.centre_mm) @ opening.normal
         np.testing.assert_allclose(height, 0, atol=1e-12)  # rounding of coordinates of 20 mm
@@ -218,8 +229,8 @@ def test_caps_are_flat_and_measured_as_they_are():
     np.testing.assert_allclose(vectors.sum(axis=0), 0, atol=1e-9)  # closed
 
 
-def test_triangles_become_well_shaped():
-    quality = extract(fork(seed=1)).quality
+def test_triangles_become_well_shaped(forked):
+    quality = forked.quality
     assert quality["before"]["needles"] > 0.03 * quality["before"]["triangles"]
     assert quality["after"]["needles"] == quality["after"]["tiny"] == 0
     assert quality["after"]["smallest_angle_deg"] >= 20
@@ -279,15 +290,15 @@ def test_same_mask_gives_the_same_bits():
     np.testing.assert_array_equal(first.mesh.triangles, second.mesh.triangles)
 
 
-def test_a_mirrored_grid_gives_outward_normals_too():
-    lumen = tube(line(40, seed=6), 4.0, seed=3)
+def test_a_mirrored_grid_gives_outward_normals_too(straight):
+    lumen, one = straight
     mirrored = Volume(
         np.ascontiguousarray(lumen.voxels[:, :, ::-1]),
         lumen.spacing_mm,
         tuple(lumen.to_mm([lumen.voxels.shape[2] - 1, 0, 0])),
         lumen.direction * [-1, 1, 1],
     )
-    one, other = extract(lumen), extract(mirrored)
+    other = extract(mirrored)
     assert other.mesh.volume_mm3() == pytest.approx(one.mesh.volume_mm3(), rel=0.01)  # cuts may move by one section
 
 
