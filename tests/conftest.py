@@ -14,6 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numba
 import pytest
 
+from tests.support import garbage
 from tests.support.project_copy import copy_project
 from tests.support.real_cases import RealCases, place
 from tests.support.workflow_runs import run_workflow
@@ -40,16 +41,12 @@ LONG = (
     "test_pick_page.py",
     "test_ranks.py",
     "test_rules.py",
-    "test_shares.py",
     "test_slurm.py",
     "test_surface.py",
     "test_report.py",
     "test_network_workflow.py",
 )
 """Files that take half a minute and more: first, so that no worker is left with one of them at the end."""
-
-GARBAGE = 20_000
-"""Objects made and not yet freed before Python looks for garbage: at its 700 that took a tenth of small tests."""
 
 Snakemake = Callable[..., subprocess.CompletedProcess]
 ONE_STUDY = "studies=plates"
@@ -78,8 +75,7 @@ def pytest_collection_finish() -> None:
     fifteenth of the time of the small tests.
     """
     gc.collect()
-    gc.freeze()
-    gc.set_threshold(GARBAGE)
+    garbage.freeze()
     gc.enable()
 
 

@@ -4,12 +4,13 @@
 See :mod:`tests.support.fork_server`. Nothing of the project is imported before a program asks for it.
 """
 
-import gc
 import importlib
 import json
 import os
 import sys
 from typing import Any
+
+import garbage  # from the folder of this program
 
 LIBRARIES = ("h5py", "hypothesis", "numba.cuda", "pytest", "scipy.ndimage", "scipy.optimize")
 
@@ -29,7 +30,7 @@ if __name__ == "__main__":
     sys.path[0] = ""  # where ``python -c`` looks
     for library in LIBRARIES:
         importlib.import_module(library)
-    gc.freeze()  # what a program would look through and so copy
+    garbage.freeze()  # what a program would look through and so copy
     for line in sys.stdin:
         if not (child := os.fork()):
             asked = json.loads(line)

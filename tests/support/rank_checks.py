@@ -25,6 +25,7 @@ from tests.solver.boundary.test_moving_walls import patched
 from tests.solver.boundary.test_windkessel import cavern as with_windkessel
 from tests.solver.coupling.test_coupling import cavern as coupled
 from tests.solver.kernels.test_isotropy import laid_out
+from tests.support import garbage
 from tests.support.geometries import closed_box, random_cavern
 from tests.support.rank_agreement import Counting, check, random_parts
 from tests.support.simulator import make_fast
@@ -83,6 +84,7 @@ def main(backend: str = "cpu", *names: str) -> None:
         from solver.backends.cuda.peer_driver import PeerDriver as divide
 
         backend = "cuda"
+    garbage.freeze()
     ranks = Counting(world())
     for name in names or CASES:
         lattice, boundary_values, *along = CASES[name]()

@@ -6,15 +6,15 @@ A line of its input is what to run, in JSON; a line of its output is the exit st
 whose copies differ from test to test: a run finds what it needs in its own folder, as with ``python -m snakemake``.
 """
 
-import gc
 import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
+import garbage
 import snakemake.cli
-import stage_server  # from the folder of this program
+import stage_server  # like garbage, from the folder of this program
 from snakemake.workflow import Workflow
 
 
@@ -39,7 +39,7 @@ def become(asked: dict[str, Any], python: str) -> None:
 
 
 if __name__ == "__main__":
-    gc.freeze()  # what a run would look through and so copy
+    garbage.freeze()  # what a run would look through and so copy
     python = stage_server.begin()
     for line in sys.stdin:
         if not (child := os.fork()):
