@@ -47,7 +47,7 @@ types: .venv/.dev
 # named, is an error. The processor is asked for by a program when it is first looked at, which pdoc else would not run.
 api: .venv/.dev
 	PDOC_ALLOW_EXEC=1 $(BIN)/python -W error::UserWarning -m pdoc --no-show-source -d numpy -o docs/api \
-	  solver pipeline '!solver.__main__'
+	  hemolattice solver pipeline '!solver.__main__'
 
 studies: .venv/.run $(CUDA)
 	$(BIN)/snakemake --cores $(CORES) --config validation=$(SET) $(STUDIES:%=studies=%) -- validation

@@ -73,8 +73,13 @@ def test_a_stage_uses_no_other_stage():
 
 
 def test_the_product_uses_nothing_of_its_validation():
-    for file in modules("pipeline") + modules("solver"):
+    for file in modules("pipeline") + modules("solver") + modules("hemolattice"):
         assert not uses(file, "validation"), named(file)
+
+
+def test_rooms_use_nothing_of_the_package_that_others_import():
+    for file in modules("pipeline") + modules("solver") + modules("validation"):
+        assert not uses(file, "hemolattice"), named(file)
 
 
 @pytest.mark.parametrize("file", modules("solver"), ids=named)
@@ -138,7 +143,7 @@ LICENCE = "# SPDX-License-Identifier: Apache-2.0"
 
 
 def test_every_file_of_source_names_the_licence_in_its_first_line():
-    folders = (*ROOMS, "benchmarks", "tests")
+    folders = (*ROOMS, "hemolattice", "benchmarks", "tests")
     files = [file for top in folders for kind in ("*.py", "*.smk") for file in (ROOT / top).rglob(kind)]
     files += [ROOT / name for name in ("Snakefile", "Makefile", "Dockerfile", "apptainer.def")]
     assert len(files) > 500

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.command.installed import PROJECT
 from solver.runtime.provenance import versions
 from solver.runtime.sources import ROOMS, ROOT
+from tests.support.notebook import code_cells
 
 STATED = tomllib.loads((ROOT / "pyproject.toml").read_text())
 WHEEL = STATED["tool"]["hatch"]["build"]["targets"]["wheel"]
-INSIDE = f"hemolattice/{PROJECT.name}"
+INSIDE = "hemolattice/project"
 
 
 def places() -> dict[str, str]:
@@ -29,14 +29,14 @@ def places() -> dict[str, str]:
 
 def test_the_wheel_holds_what_a_run_needs_in_one_package():
     needed = {"Snakefile", "config", "data", *ROOMS}
-    assert {path: f"{INSIDE}/{path}" for path in needed} | {"pipeline/command/installed": "hemolattice"} == places()
+    assert {path: f"{INSIDE}/{path}" for path in needed} | {"hemolattice": "hemolattice"} == places()
     assert [path for path in places() if not (ROOT / path).exists()] == []
     assert WHEEL["exclude"] == ["/data/patients"]
     assert STATED["project"]["scripts"] == {"hemolattice": "hemolattice:main"}
 
 
-def files_of_the_project() -> set[str]:
-    """What Git keeps, or would if it were added, of the wheel's folders."""
+def files_of_the_project() -> dict[str, str]:
+    """What Git keeps, or would if it were added, of the wheel's folders, and where it lies in the wheel."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", "Snakefile", *WHEEL["only-include"]],
         cwd=ROOT,
@@ -44,7 +44,8 @@ def files_of_the_project() -> set[str]:
         text=True,
         check=True,
     )
-    return {path for path in listed.stdout.splitlines() if (ROOT / path).exists()}
+    paths = [path for path in listed.stdout.splitlines() if (ROOT / path).exists()]
+    return {path: path if path.startswith("hemolattice/") else f"{INSIDE}/{path}" for path in paths}
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +84,20 @@ def test_the_wheel_holds_all_files_and_nothing_beside_its_package(wheel):
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
         digests = {name: archive.read(name) for name in names}
     assert {name.split("/")[0] for name in names} == {"hemolattice"}
-    assert names - {"hemolattice/__init__.py", "hemolattice/__main__.py"} == {
-        f"{INSIDE}/{path}" for path in files_of_the_project()
-    }
-    assert all(digests[f"{INSIDE}/{path}"] == (ROOT / path).read_bytes() for path in files_of_the_project())
+    assert names == set(files_of_the_project().values())
+    assert all(digests[within] == (ROOT / path).read_bytes() for path, within in files_of_the_project().items())
+
+
+@pytest.mark.slow
+def test_the_installed_package_gives_its_functions_in_an_empty_folder(installed, tmp_path):
+    cells = code_cells(json.loads((ROOT / "docs/tutorials/mask-to-wss.ipynb").read_text()))
+    ran = call(
+        installed / "python", "-c", "".join("".join(cell["source"]) + "\n" for cell in cells[:4]), folder=tmp_path
+    )
+    assert ran.returncode == 0, ran.stderr
+    mean, exact = map(float, re.findall(r"([\d.]+) Pa", ran.stdout))
+    assert mean == pytest.approx(exact, rel=0.02)  # as in tests/interface/test_python.py
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.slow
