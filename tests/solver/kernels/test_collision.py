@@ -132,5 +132,5 @@ def test_unknown_equilibrium_is_refused_with_the_known_ones():
 
 
 def test_unknown_collision_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="'mrt': unknown; known are bgk, trt, projected, recursive, cumulant"):
+    with pytest.raises(ValueError, match=f"'mrt': unknown; known are {', '.join(COLLISIONS)}"):
         make_collision("mrt", np.float64)
