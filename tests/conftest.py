@@ -35,6 +35,7 @@ LONG = (
     "test_cuda.py",
     "test_cohort_workflow.py",
     "test_ageing.py",
+    "test_tutorials.py",
     "test_segmentation_page.py",
     "test_report_sections.py",
     "test_ladder_results.py",
