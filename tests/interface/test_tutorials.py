@@ -17,6 +17,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from matplotlib import pyplot
 
 from pipeline.command.__main__ import main, split
 from pipeline.command.cases import configuration
@@ -65,6 +66,7 @@ class Reader:
         if program == "python":
             with patch.object(sys, "argv", given):
                 runpy.run_path(given[0], run_name="__main__")
+            pyplot.close("all")
             return 0, self.capsys.readouterr().out
         assert program == "hemolattice"
         if given[0] == "run":

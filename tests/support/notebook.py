@@ -27,6 +27,7 @@ def code_cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
 def run(notebook: dict[str, Any]) -> dict[str, Any]:
     """Run the cells in their order and put their outputs into them; the names that are left."""
     names: dict[str, Any] = {"__name__": "__main__"}
+    pyplot.close("all")  # what others have left
     for number, cell in enumerate(code_cells(notebook), start=1):
         printed = io.StringIO()
         with redirect_stdout(printed):
