@@ -4,7 +4,7 @@
     make mpi
     python benchmarks/rank_runs.py --nodes 2e6 --steps 120000 --ranks 2 4 --json results.json
 
-A tree of vessels with a steady inflow is solved from rest, as a case is, by the stage's own command. Then, once a state
+A tree of vessels with a steady inflow is solved, as a case is, by the stage's own command. Then, once a state
 is kept, one rank of the most is killed, one is stopped, and the whole is asked to end: told are the seconds until the
 command ended and its last words; each run goes on with another number of ranks. Ends with status 1 where files differ.
 """
@@ -42,7 +42,7 @@ LOOK_S = 0.05
 
 def command(folder: Path, nodes: Path, ranks: int, arguments: argparse.Namespace) -> list[str]:
     """The stage's, with its outputs in a folder."""
-    wanted = settings(ranks, arguments.steps, arguments.precision, arguments.velocity_set)
+    wanted = settings(ranks, arguments.steps, arguments.precision, arguments.velocity_set, arguments.start)
     wanted = replace(wanted, backend=arguments.backend)
     outputs = {"flow": "flow.vtkhdf", "monitor": "monitor.csv", "summary": "solve.json", "checkpoint": "checkpoint"}
     outputs["provenance"] = "provenance.json"
@@ -138,6 +138,7 @@ def main() -> None:
     parser.add_argument("--backend", default="auto", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--velocity-set", default="D3Q19")
+    parser.add_argument("--start", default="rest", choices=("rest", "coarse"), help="of the flow")
     parser.add_argument("--checkpoint-seconds", type=float, default=3.0, help="between two states that are kept")
     parser.add_argument("--json", type=Path, help="file for the results; default: in benchmarks/results by the date")
     parser.add_argument("--commit", help="of what is measured, where git cannot tell it")
