@@ -59,12 +59,55 @@ UNEVEN_CT, UNEVEN_OTHER = 0.2, 0.3
 Coils of MR fade along a vessel."""
 
 
+REACHES_MM = (REACH_MM, 30.0, 15.0, 7.5)
+"""The same for a vessel whose brightness changes: the largest within which one threshold holds."""
+
+BELOW_SEED = 0.3
+"""How far such a threshold lies below the seed's level at least, in the contrast there; half way is 0.5."""
+
+
 @dataclass(frozen=True)
 class Threshold:
-    """A threshold and, in words, how it was found."""
+    """A threshold, in words how it was found, and the box of the volume that it holds in; None: all of it."""
 
     lower: float
     how: str
+    box: Box | None = None
+
+
+def find_start(problem: Problem) -> Threshold:
+    """The threshold for a vessel that is followed from the seeds, whose brightness changes along it.
+
+    That of :func:`find_lower`, from the largest box around the first seed within which it is half way between the
+    seed's own level and the soft tissue there and nothing leaks: farther off the vessel may be far brighter or dimmer.
+
+    Parameters
+    ----------
+    problem : seeds and intensities; its `lower` does not count.
+
+    Raises
+    ------
+    StageError
+        As :func:`find_lower`, where it holds in no box.
+    """
+    refusal = None
+    for n, reach_mm in enumerate(REACHES_MM):
+        near, box = _near_the_seeds(problem if n == 0 else replace(problem, seeds=problem.seeds[:1]), reach_mm)
+        try:
+            lower, lumen, found = _half_way(near)
+            lower = _corrected(near, lumen, found, lower)
+            lumen, found = _at(near, lower)
+            leak = find_leak(_table(near, lumen, found), lumen, found, near.settings)
+        except StageError as error:
+            refusal = refusal or error
+            continue
+        level = seed_level(near, near.places[:1])
+        if leak is None and level - lower >= BELOW_SEED * (level - found.surroundings):
+            how = f"half way between lumen and surroundings within {reach_mm:g} mm, less the correction for blur"
+            return Threshold(_rounded(lower, found), how, None if n == 0 else box)
+    if refusal is not None:
+        raise refusal
+    return find_lower(problem)
 
 
 def find_lower(problem: Problem) -> Threshold:
@@ -86,7 +129,7 @@ def find_lower(problem: Problem) -> Threshold:
     StageError
         If the seeds are not brighter than what is around them, or no threshold up to the lumen's level is clear.
     """
-    near = _near_the_seeds(problem)
+    near, _ = _near_the_seeds(problem, REACH_MM)
     lower, lumen, found = _half_way(near)
     how = "half way between lumen and surroundings, less the correction for blur"
     lower = _corrected(near, lumen, found, lower)
@@ -105,8 +148,12 @@ def find_lower(problem: Problem) -> Threshold:
             " vessel, give a seed in each"
         )
         lower = leak.clear
-    digits = int(np.ceil(-np.log10(abs(found.contrast)))) + 4
-    return Threshold(round(lower, digits), how)
+    return Threshold(_rounded(lower, found), how)
+
+
+def _rounded(lower: float, found: Levels) -> float:
+    """A threshold to a ten-thousandth of the contrast."""
+    return round(lower, int(np.ceil(-np.log10(abs(found.contrast)))) + 4)
 
 
 def _half_way(problem: Problem) -> tuple[float, Lumen, Levels]:
@@ -176,10 +223,10 @@ def seed_level(problem: Problem, places: Sequence[Index]) -> float:
     return float(np.median(np.concatenate(around)))
 
 
-def _near_the_seeds(problem: Problem) -> Problem:
-    """The part of the problem within `REACH_MM` of the seeds."""
+def _near_the_seeds(problem: Problem, reach_mm: float) -> tuple[Problem, Box]:
+    """The part of the problem so near to the seeds, and its box."""
     filtered = problem.filtered
-    reach = int(np.ceil(REACH_MM / filtered.spacing_mm[0]))
+    reach = int(np.ceil(reach_mm / filtered.spacing_mm[0]))
     places = np.array(problem.places)
     low = np.maximum(places.min(axis=0) - reach, 0)
     high = np.minimum(places.max(axis=0) + reach + 1, filtered.voxels.shape[::-1])
@@ -191,7 +238,7 @@ def _near_the_seeds(problem: Problem) -> Problem:
         for seed in problem.seeds
     )
     cut = None if problem.barrier is None else problem.barrier[box]
-    return replace(problem, filtered=part, seeds=seeds, barrier=cut)
+    return replace(problem, filtered=part, seeds=seeds, barrier=cut), box
 
 
 @dataclass(frozen=True)

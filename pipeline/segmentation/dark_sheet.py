@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from pipeline.segmentation.blur import blur, wall_slope
+from pipeline.segmentation.following import LEAST_VOXELS, average_near
 from pipeline.segmentation.levels import Levels, levels
-from pipeline.segmentation.local_edge import LEAST_VOXELS, average_near
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, fill_holes, grow
 from pipeline.segmentation.seeds import text_mm

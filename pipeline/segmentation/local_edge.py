@@ -12,27 +12,50 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.segmentation.blur import unbiased_lower, wall_slope
-from pipeline.segmentation.levels import MAD_TO_SIGMA, SHELL_VOXELS, Levels, levels, soft_tissue
+from pipeline.segmentation.blur import unbiased_lower
+from pipeline.segmentation.following import (
+    FADED,
+    REACH_VOXELS,
+    SEEN,
+    Followed,
+    Near,
+    average_near,
+    followed,
+    least_contrast,
+    length_of,
+    levels_near,
+)
+from pipeline.segmentation.levels import MAD_TO_SIGMA, SHELL_VOXELS, Levels, levels
 from pipeline.segmentation.problem import Lumen, Problem
-from pipeline.segmentation.region_growing import Box, Mask, bounding_box, centre_line, fill_holes, grow, occupancy
+from pipeline.segmentation.region_growing import (
+    Box,
+    Mask,
+    bounding_box,
+    centre_line,
+    fill_holes,
+    grow,
+    grow_family,
+    occupancy,
+)
 from pipeline.segmentation.seeds import text_mm
 from solver.runtime.errors import StageError
 
 LOCAL = "local"
 """Name of the method that puts the wall there."""
 
-LENGTH = 1.5
-"""Standard deviation, in radii of the vessel, of the Gaussian over which levels are averaged."""
+FAINT, LEAST_FAINT = 1.2, 0.005
+"""Contrast over the least that is followed up to which a vessel fades away, and the part of the mask from which it is
+worth a reservation: that of a piece half a radius long of a vessel of a hundred radii."""
 
-LEAST_VOXELS = 3.0
-"""The least of it, voxels."""
+MOST_WALLS, SETTLED = 5, 0.003
+"""How often the wall is looked for with the levels of the last one, and the change of the volume at which it stays.
+Where a mask fades away it ends in a cone, whose level is that of its wide part at first."""
 
-FADED = 0.25
-"""Least contrast of a place over that of the whole: what is fainter is noise, or the vessel has ended."""
+BESIDE, TINY = 0.2, 1e-6
+"""Share of the contrast about half way within which a voxel lies at the wall, and a length that is none."""
 
-REACH_VOXELS = 3
-"""How far the wall is followed outwards: half way lies within the blur of the wall."""
+EXTREMES = (5, 95)
+"""Percentiles of the contrast along the vessel that are told."""
 
 WRONG = 0.03
 """Change of the volume that is worth a reservation. A threshold half way that a user gives makes a thin vessel 3 to 5 %
@@ -62,6 +85,7 @@ class LocalEdge:
     inside : (z, y, x) bool in the box, the mask with its wall there.
     change : relative change of the volume.
     brighter : (z, y, x) bool in the box, what of the mask, or beside it above `upper`, is brighter than blood.
+    beyond : the mask with what the vessel goes on with beyond its ends.
     """
 
     box: Box
@@ -71,9 +95,10 @@ class LocalEdge:
     inside: Mask
     change: float
     brighter: Mask
+    beyond: Followed
 
 
-def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radius: float) -> LocalEdge:
+def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii: NDArray[np.floating]) -> LocalEdge:
     """Where the wall of a lumen would be, by the levels near each place.
 
     The levels of lumen and soft tissue are averages over a Gaussian, weighted in the lumen by the cube of the depth, so
@@ -86,70 +111,79 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radius
     lumen : by one threshold.
     mask : (Z, Y, X) bool, the same with its cavities filled.
     found : levels in and around the mask.
-    radius : mean of the vessel's, voxels.
+    radii : along its centre line, voxels.
     """
-    box = bounding_box(mask, margin=SHELL_VOXELS[1] + 2)
-    near, part = problem.filtered.voxels[box], mask[box]
-    edged = np.pad(part, 1, mode="edge")  # behind the border the vessel goes on
-    depth = ndimage.distance_transform_edt(edged)[1:-1, 1:-1, 1:-1]
-    away = ndimage.distance_transform_edt(~edged)[1:-1, 1:-1, 1:-1]
-    length = max(LENGTH * radius, LEAST_VOXELS)
-    shell = (away > SHELL_VOXELS[0]) & (away <= SHELL_VOXELS[1] + 1)
-    tissue = soft_tissue(near, shell, lumen.wall, problem.dark)
-    blood = average_near(np.minimum(near, found.lumen + found.contrast / 2), np.where(part, depth**3, 0.0), length)
-    around = np.full(near.shape, found.surroundings)
-    if tissue.any():
-        around = average_near(near, tissue.astype(float), length)
-    contrast = np.maximum(blood - around, FADED * found.contrast)
-    level = _edge(problem, lumen, mask, found)
-    share = (near - around) / contrast - level
-    bright = share >= 0
-    if problem.barrier is not None:
-        bright &= ~problem.barrier[box]
-    grown = ndimage.binary_dilation(part & bright, iterations=REACH_VOXELS, mask=bright & (part | (near < lumen.wall)))
-    bloom = part | ((away <= BLOOM_VOXELS) & (near > problem.upper))
-    brighter = bloom & (near > blood + np.maximum(BRIGHTER * contrast, DEVIATIONS * found.noise))
-    return LocalEdge(box, share, contrast, level, grown, float(grown.sum() / part.sum() - 1), brighter)
+    beyond = followed(problem, mask, found, lumen.wall, radii)
+    box = bounding_box(beyond.mask, margin=SHELL_VOXELS[1] + 2)
+    near, part = problem.filtered.voxels[box], beyond.mask[box]
+    for _ in range(MOST_WALLS):
+        here = levels_near(problem, box, part, found, lumen.wall, float(radii.mean()))
+        contrast = np.maximum(here.blood - here.tissue, least_contrast(found))
+        share = (near - here.tissue) / contrast
+        level = _edge(share, part, here, problem.filtered.spacing_mm[0], problem.settings.leak_step)
+        share = share - level
+        bright = share >= 0
+        if problem.barrier is not None:
+            bright &= ~problem.barrier[box]
+        room = bright & (part | (near < lumen.wall))
+        grown = ndimage.binary_dilation(part & bright, iterations=REACH_VOXELS, mask=room)
+        if not grown.any() or abs(grown.sum() / part.sum() - 1) <= SETTLED:
+            break
+        part = grown
+    bloom = part | ((here.away <= BLOOM_VOXELS) & (near > problem.upper))
+    brighter = bloom & (near > here.blood + np.maximum(BRIGHTER * contrast, DEVIATIONS * found.noise))
+    change = float(grown.sum() / mask.sum() - 1)
+    return LocalEdge(box, share, contrast, level, grown, change, brighter, beyond)
 
 
-def _edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels) -> float:
-    """Share of the contrast at which the wall stands."""
-    spacing_mm = problem.filtered.spacing_mm[0]
-    slope = wall_slope(problem.filtered.voxels, spacing_mm, mask, found)
-    step = problem.settings.leak_step * found.contrast
-    larger, smaller = (int(part.sum()) for _, part in lumen.family([lumen.level - step, lumen.level + step]))
-    growth = max(larger - smaller, 0) / (2 * step * int(mask.sum()))
-    return (unbiased_lower(found, slope, growth, spacing_mm) - found.surroundings) / found.contrast
+def _edge(share: NDArray[np.floating], part: Mask, here: Near, spacing_mm: float, step: float) -> float:
+    """Share of the contrast at which the wall stands.
 
-
-def average_near(values: NDArray[np.floating], weight: NDArray[np.floating], length: float) -> NDArray[np.floating]:
-    """Weighted mean over a Gaussian; that of all where no weight is near.
+    The slope of the wall is taken across it: noise, which is large over the contrast of a dim place, makes a gradient
+    longer and the wall sharper than it is.
 
     Parameters
     ----------
-    values, weight : (z, y, x).
-    length : standard deviation of the Gaussian, voxels.
+    share : (z, y, x) intensity above the tissue over the contrast of the place.
+    part : (z, y, x) bool, the mask.
+    here : distances from its wall.
+    spacing_mm : of the voxels.
+    step : of the share by which the growth of the volume is measured.
     """
-    total = ndimage.gaussian_filter(weight, length, mode="nearest")
-    mean = ndimage.gaussian_filter(values * weight, length, mode="nearest")
-    whole = float((values * weight).sum() / weight.sum())
-    floor = 1e-6 * float(weight.mean())
-    return np.asarray((mean + floor * whole) / (total + floor))
+    even = Levels(lumen=1.0, mask=1.0, surroundings=0.0, bright_surroundings=0.0, noise=0.0, spread=0.0)
+    wall = ndimage.binary_dilation(part) & ~ndimage.binary_erosion(part) & (np.abs(share - 0.5) < BESIDE)
+    if not wall.any():
+        return 0.5
+    inwards = [each[wall] for each in np.gradient(ndimage.gaussian_filter(here.depth - here.away, 1.0))]
+    across = sum(up * along[wall] for up, along in zip(inwards, np.gradient(share, spacing_mm), strict=True))
+    slope = float(np.median(across / np.maximum(np.sqrt(sum(up**2 for up in inwards)), TINY)))
+    near = ndimage.binary_dilation(part, iterations=REACH_VOXELS)
+    larger, smaller = (int((near & (share >= 0.5 + side)).sum()) for side in (-step, step))
+    growth = max(larger - smaller, 0) / (2 * step * int(part.sum()))
+    return unbiased_lower(even, max(slope, 0.0), growth, spacing_mm)
 
 
-def record_of_edge(edge: LocalEdge) -> dict[str, Any]:
+def record_of_edge(edge: LocalEdge, problem: Problem) -> dict[str, Any]:
     """What ``segmentation.json`` holds of it, with the words of the check.
 
     Parameters
     ----------
     edge : as found.
+    problem : as posed.
     """
     words = (
         f"half way between lumen and tissue at every place along the vessel the volume is {edge.change:+.1%} off: the"
-        " threshold is not half way, or the brightness changes along the vessel. To put the wall there, set"
-        f" segment.method: {LOCAL}"
+        " threshold is not half way, or the brightness changes along the vessel."
     )
-    return {"change": round(edge.change, 4), "words": words}
+    record: dict[str, Any] = {"change": round(edge.change, 4)}
+    if edge.beyond.place is not None:
+        added_ml = edge.beyond.added * float(np.prod(problem.filtered.spacing_mm)) / 1000
+        place = [round(float(x), 1) for x in problem.filtered.to_mm(edge.beyond.place)]
+        words += (
+            f" At {text_mm(place)} mm it goes on more dimly beyond an end of the mask, in all by {added_ml:.3g} mL."
+        )
+        record |= {"beyond_ml": round(added_ml, 5), "beyond_mm": place}
+    return record | {"words": f"{words} To put the wall there, set segment.method: {LOCAL}"}
 
 
 def record_of_bright_wall(edge: LocalEdge, mask: Mask, problem: Problem, found: Levels) -> dict[str, Any]:
@@ -183,7 +217,7 @@ def record_of_bright_wall(edge: LocalEdge, mask: Mask, problem: Problem, found: 
 
 
 def at_the_local_edge(lumen: Lumen, problem: Problem) -> Lumen:
-    """A lumen with its wall half way between lumen and tissue at every place.
+    """A lumen with its wall half way between lumen and tissue at every place, and what it goes on with beyond its ends.
 
     Parameters
     ----------
@@ -192,11 +226,12 @@ def at_the_local_edge(lumen: Lumen, problem: Problem) -> Lumen:
     """
     voxels = problem.filtered.voxels
     found = levels(voxels, lumen.mask, problem.places, lumen.wall, problem.dark)
-    edge = local_edge(problem, lumen, lumen.mask, found, float(centre_line(lumen.mask)[1].mean()))
+    radii = centre_line(lumen.mask)[1]
+    edge = local_edge(problem, lumen, lumen.mask, found, radii)
     inside = np.full(voxels.shape, -1.0)
     inside[edge.box] = np.where(edge.inside, 1.0, -1.0)
     mask = grow(inside, problem.places[:1], 0.0)
-    if not mask.any():
+    if not mask[problem.places[0][::-1]]:
         raise StageError(
             f"{problem.seeds[0].name}: it lies beyond the vessel's edge in the image: move the seed into the middle of"
             " the vessel"
@@ -204,15 +239,69 @@ def at_the_local_edge(lumen: Lumen, problem: Problem) -> Lumen:
     if problem.settings.fill_holes:
         filled, _ = fill_holes(mask)
         mask = filled if problem.barrier is None else filled & ~(problem.barrier & ~mask)
-    share = np.full(voxels.shape, -1.0)
-    share[edge.box] = edge.share
+    whole = levels(voxels, mask, problem.places, lumen.wall, problem.dark)
+    even, contrast = _even(problem, mask, whole, lumen.wall, float(radii.mean()))
+    level = whole.surroundings + edge.edge * whole.contrast
+    open_even = np.where((voxels <= problem.upper) & np.isfinite(problem.open_voxels), even, -np.inf)
+    low, high = np.percentile(contrast[mask], EXTREMES)
+    faint = record_of_faint(problem, mask, contrast, whole)
     return replace(
         lumen,
         mask=mask,
         edge_based=True,
-        occupancy=occupancy(share, mask, 0.0, 1.0),
-        record=lumen.record | {"method": "region growing, its wall half way between local levels"},
+        control="level of the wall, by levels near each place,",
+        level=level,
+        family=lambda at: grow_family(open_even, problem.places, at),
+        occupancy=occupancy(even, mask, level, whole.contrast),
+        record=lumen.record
+        | {
+            "method": "region growing, its wall half way between local levels, followed beyond its ends",
+            "contrast_along": [round(float(low), 4), round(float(high), 4)],
+            "voxels_followed": edge.beyond.added,
+            "faint_ends": faint,
+        },
+        even=even,
+        warnings=(*lumen.warnings, *([faint["words"]] if faint else [])),
     )
+
+
+def record_of_faint(
+    problem: Problem, mask: Mask, contrast: NDArray[np.floating], found: Levels
+) -> dict[str, Any] | None:
+    """What ``segmentation.json`` holds of a vessel that fades away, with the words of the check; None of another.
+
+    Parameters
+    ----------
+    problem : as posed.
+    mask : (Z, Y, X) bool.
+    contrast : (Z, Y, X) of each place.
+    found : levels in and around the mask.
+    """
+    least = least_contrast(found)
+    faint = mask & (contrast < FAINT * least)
+    share = float(faint.sum() / mask.sum())
+    if share < LEAST_FAINT:
+        return None
+    z, y, x = np.unravel_index(int(np.where(faint, contrast, np.inf).argmin()), mask.shape)
+    place = [round(float(n), 1) for n in problem.filtered.to_mm((int(x), int(y), int(z)))]
+    words = (
+        f"the vessel fades away at {text_mm(place)} mm: its contrast falls to {float(contrast[faint].min()):.4g},"
+        f" where {least:.4g}, {FADED:.0%} of that of the whole or {SEEN:g} times the noise, is the least at which it is"
+        " followed. It may go on unseen. Cut its end off (segment.cut_planes), smooth more (filter.smoothing: nonlocal)"
+        " or give a later series"
+    )
+    return {"share": round(share, 4), "mm": place, "words": words}
+
+
+def _even(
+    problem: Problem, mask: Mask, found: Levels, wall: float, radius: float
+) -> tuple[NDArray[np.float32], NDArray[np.floating]]:
+    """The image with the contrast of each place as that of the whole, and the contrast of each place."""
+    whole: Box = (slice(None), slice(None), slice(None))
+    near = levels_near(problem, whole, mask, found, wall, radius)
+    contrast = np.maximum(near.blood - near.tissue, least_contrast(found))
+    share = (problem.filtered.voxels - near.tissue) / contrast
+    return (found.surroundings + share * found.contrast).astype(np.float32), contrast
 
 
 def spread_at_a_place(voxels: NDArray[np.floating], mask: Mask) -> float:
@@ -226,6 +315,6 @@ def spread_at_a_place(voxels: NDArray[np.floating], mask: Mask) -> float:
     near, part = voxels[box], mask[box]
     depth = ndimage.distance_transform_edt(np.pad(part, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
     radius = float(depth.max())
-    mean = average_near(near, np.where(part, depth**3, 0.0), max(LENGTH * radius, LEAST_VOXELS))
+    mean = average_near(near, np.where(part, depth**3, 0.0), length_of(radius))
     core = part & (depth > radius / 2)
     return float(MAD_TO_SIGMA * np.median(np.abs(near - mean)[core]))

@@ -58,7 +58,7 @@ def against_plain_growing(problem: Problem, found: Lumen, intensity: Levels) -> 
     intensity : levels in and around it.
     """
     settings, filtered = problem.settings, problem.filtered
-    if settings.method == "threshold":
+    if settings.method == "threshold" or found.even is not None:  # its own levels tell of a leak
         return found
     plain = plain_growing(found, find_lumen(problem), filtered.voxels, intensity, settings)
     if plain is None:
@@ -192,11 +192,11 @@ def _at_the_wall(
     if not len(radii):
         return {}
     radius = float(radii.mean())
-    edge = local_edge(problem, found, mask, intensity, radius)
+    edge = local_edge(problem, found, mask, intensity, radii)
     misses = not found.edge_based and abs(edge.change) > WRONG  # a wall far from half way has no profile of its own
     profile = None if misses else wall_profile(edge, radius, problem)
     return {
-        "local_edge": None if found.edge_based else record_of_edge(edge),
+        "local_edge": None if found.edge_based else record_of_edge(edge, problem),
         "bright_wall": record_of_bright_wall(edge, mask, problem, intensity),
         "bright_rim": profile and record_of_rim(profile, problem, intensity),
         "dark_rim": profile and record_of_dark_rim(profile, intensity),

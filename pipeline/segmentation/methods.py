@@ -39,9 +39,13 @@ TUBE = 0.1
 
 def threshold(problem: Problem) -> Lumen:
     """What is six-connected to the first seed between ``lower`` and ``upper``."""
+    voxels = problem.open_voxels
+    if problem.start is not None:
+        voxels = np.full_like(voxels, -np.inf)
+        voxels[problem.start] = problem.open_voxels[problem.start]
     return _between(
         problem,
-        problem.open_voxels,
+        voxels,
         problem.lower,
         problem.upper,
         "segment.lower",
@@ -50,7 +54,9 @@ def threshold(problem: Problem) -> Lumen:
 
 
 def local(problem: Problem) -> Lumen:
-    """The same, with the wall half way between lumen and tissue at every place: where brightness changes."""
+    """The same, with the wall half way between lumen and tissue at every place, followed beyond its ends: where
+    brightness changes along the vessel.
+    """
     return at_the_local_edge(threshold(problem), problem)
 
 

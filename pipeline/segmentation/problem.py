@@ -3,7 +3,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Problem:
     lower : smallest intensity of the lumen, given or found.
     dark : intensity below which there is no soft tissue; -inf where the image has no unit.
     log : where progress goes.
+    start : box of the volume outside of which `lower` is not looked at, but what a vessel goes on with is followed;
+        None: the whole volume.
     """
 
     filtered: Volume
@@ -43,6 +45,7 @@ class Problem:
     lower: float
     dark: float
     log: logging.Logger
+    start: Box | None = None
 
     @property
     def places(self) -> list[Index]:
@@ -82,6 +85,8 @@ class Lumen:
         -1, 0, 1 on; None: every step up to the lumen's intensity.
     occupancy : (Z, Y, X) float32, the part of each voxel that the lumen fills; None: from the intensity at the wall.
     warnings : what the method doubts.
+    even : (Z, Y, X) float32, intensities that levels near each place have made even along the vessel, of which `level`
+        is the threshold, and `family` the masks; None: those of the image are.
     """
 
     mask: Mask
@@ -94,9 +99,24 @@ class Lumen:
     steps: tuple[int, ...] | None = None
     occupancy: NDArray[np.float32] | None = None
     warnings: tuple[str, ...] = ()
+    even: NDArray[np.float32] | None = None
 
     def __str__(self) -> str:
         return f"{self.control} = {self.level:g}"
+
+
+def made_even(lumen: Lumen, problem: Problem) -> tuple[Lumen, Problem]:
+    """A lumen and its problem in the image that is even along the vessel, as guards that know one level look at it.
+
+    Parameters
+    ----------
+    lumen : as found.
+    problem : as posed.
+    """
+    if lumen.even is None:
+        return lumen, problem
+    even = problem.filtered.with_voxels(lumen.even)
+    return replace(lumen, wall=lumen.level), replace(problem, filtered=even, lower=lumen.level)
 
 
 def reaches(lumen: Lumen, problem: Problem) -> Mask:

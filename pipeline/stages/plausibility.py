@@ -294,6 +294,9 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     )
     edge = segmentation.get("local_edge") or {"change": 0.0, "words": ""}
     return [
+        # first, as other checks may fail of a lumen that ends in the midst of the vessel
+        trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
+        trust.check("vessel that fades away, of the mask", "%", *_share(segmentation, "faint_ends")),
         trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words),
         trust.check("volume behind where two lumens touch", "%", *_share(segmentation, "touching_lumens")),
         trust.check("volume behind a dark sheet in the lumen", "%", *_share(segmentation, "dark_sheet")),
@@ -301,7 +304,6 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         *_of_joined(segmentation.get("gaps_joined", ())),
         *_of_parted(segmentation),
         trust.check("part of the mask of another brightness", "%", *_share(segmentation, "other_brightness")),
-        trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
         trust.check("calcium or metal at the wall, of the mask", "%", *_share(segmentation, "bright_wall")),
         trust.check("vessel with something bright in its wall", "%", *_share(segmentation, "bright_rim")),
         trust.check("vessel that darkens towards its wall", "%", *_share(segmentation, "dark_rim")),

@@ -18,18 +18,19 @@ import numpy as np
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
-from pipeline.segmentation.automatic import find_lower, find_seed
+from pipeline.segmentation.automatic import find_lower, find_seed, find_start
 from pipeline.segmentation.barrier import barrier, with_its_layers
 from pipeline.segmentation.bridging import bridged
 from pipeline.segmentation.leak import LeakError, border_contact, check_border, check_contrast, check_growth, growth
 from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, remedies
 from pipeline.segmentation.levels import Levels, dark_limit, levels
+from pipeline.segmentation.local_edge import LOCAL
 from pipeline.segmentation.lumen_record import against_plain_growing, may_have_left, record_of
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import blooming
 from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw, draw_departure
-from pipeline.segmentation.problem import Lumen, NoVesselError, Problem, reaches
+from pipeline.segmentation.problem import Lumen, NoVesselError, Problem, made_even, reaches
 from pipeline.segmentation.refusals import (
     advising,
     border_remedy,
@@ -47,6 +48,13 @@ from solver.runtime.provenance import Job
 
 MOST_SERIES = 3
 """So many other series are named in a refusal."""
+
+
+BY_PLACE = {"lower": None, "method": LOCAL}
+"""Settings by which levels near each place decide alone."""
+
+EVEN = 0.8
+"""Least of the contrast along a vessel over the most, at which it is even: noise and blur change it by less."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +102,14 @@ def segment(
     """
     log = log or logging.getLogger("segment")
 
-    def passes(tried: SegmentSettings) -> bool:
+    def tried(other: SegmentSettings) -> Segmentation | None:
         try:
-            _found(filtered, tried, loaded, modality, log)
+            return _found(filtered, other, loaded, modality, log)
         except StageError:
-            return False
-        return True
+            return None
+
+    def passes(other: SegmentSettings) -> bool:
+        return tried(other) is not None
 
     try:
         return _found(filtered, settings, loaded, modality, log)
@@ -109,12 +119,30 @@ def segment(
         refusal = StageError(f"{error}; {remedies(error, problem, passes)}")
         refusal.picture = _pictured(error, problem)
         raise refusal from None
-    except LeakError as error:
-        if settings.lower is None:
+    except StageError as error:
+        log.info("%s: looking whether brightness changes along the vessel", error)
+        by_place = settings.model_copy(update=BY_PLACE)
+        if by_place != settings and (words := _changes_along(tried(by_place))):
+            kind = NoVesselError if isinstance(error, NoVesselError) else StageError
+            raise kind(f"{words}: {error}") from None
+        if not isinstance(error, LeakError) or settings.lower is None:
             raise
         log.info("%s: looking for a threshold that is clear of it", error)
         problem, _ = _pose(filtered, settings, loaded, modality, log)
         raise LeakError(error.words, clear_threshold(error, problem, passes), None) from None
+
+
+def _changes_along(found: Segmentation | None) -> str:
+    """That brightness changes along a lumen which was tried, and what follows it; empty where it does not."""
+    if found is None:
+        return ""
+    low, high = found.record["contrast_along"]
+    if low > EVEN * high:
+        return ""
+    return (
+        f"the contrast of the vessel changes from {high:.4g} to {low:.4g} along it, which no one threshold follows."
+        " Tried, passes: the level near each place, segment: {lower: null, method: local}. With one threshold"
+    )
 
 
 def _pictured(error: LeftVesselError, problem: Problem) -> bytes:
@@ -137,24 +165,27 @@ def _found(
     found = find_lumen(problem, settings.method)
     check_seeds(problem, found)
     contact = border_contact(found.mask, filtered.direction)
+    judged, seen = made_even(found, problem)
+    voxels = seen.filtered.voxels
     with advising(lambda: border_remedy(problem, found.mask, contact)):
-        check_border(found, filtered, problem.places, settings)
-    intensity = levels(filtered.voxels, found.mask, problem.places, found.wall, problem.dark)
+        check_border(judged, seen.filtered, problem.places, settings)
+    intensity = levels(voxels, found.mask, problem.places, judged.wall, problem.dark)
     search = f"or let the largest vessel be looked for: {WITHOUT_SEEDS}"
     with advising("" if facts["seeds_are_automatic"] else search):
-        check_contrast(intensity, found, modality, filtered.voxels)
+        check_contrast(intensity, judged, modality, voxels)
     mask, holes = _without_cavities(found.mask, problem)
     mask, given_back = _with_its_layers(mask, found, problem)
     check_background(problem, found, mask)
     filled = found.occupancy
     if filled is None or given_back.any():
-        by_brightness = occupancy(filtered.voxels, mask, found.wall, intensity.contrast)
+        by_brightness = occupancy(voxels, mask, judged.wall, intensity.contrast)
         filled = by_brightness if filled is None else np.where(given_back, by_brightness, filled)
     line, radii = centre_line(mask)
-    table = growth(found, filtered.voxels, centres(line, radii, filled), intensity, settings)
-    check_growth(table, found, intensity, settings)
-    doubts = left_vessel(found, problem)
+    table = growth(judged, voxels, centres(line, radii, filled), intensity, settings)
+    check_growth(table, judged, intensity, settings)
+    doubts = left_vessel(judged, seen)
     found = against_plain_growing(problem, found, intensity)
+    intensity = levels(filtered.voxels, found.mask, problem.places, found.wall, problem.dark)
     record = found.record | record_of(problem, found, mask, holes, table, intensity, radii, loaded)
     record["doubts"] = [doubt.record for doubt in doubts]
     record["warnings"] += may_have_left(doubts)
@@ -182,10 +213,10 @@ def _pose(
     if cut is not None and (blocked := [seed.name for seed in seeds if cut[seed.index[::-1]]]):
         raise StageError(f"{blocked[0]} lies on a cut plane (segment.cut_planes): move one of the two")
     if settings.lower is None:
-        found = find_lower(problem)
+        found = find_start(problem) if settings.method == LOCAL else find_lower(problem)
         summary["lower_found_as"] = found.how
         log.info("segment.lower: none is given; %.4g, %s", found.lower, found.how)
-        problem = replace(problem, lower=found.lower)
+        problem = replace(problem, lower=found.lower, start=found.box)
     problem, joined = bridged(problem)
     if (bright := blooming(problem)) is not None:
         problem = replace(problem, barrier=bright if cut is None else cut | bright)

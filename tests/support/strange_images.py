@@ -110,6 +110,15 @@ class Scene:
         x, y, z = (int(n) for n in np.rint(self.middle(at)[0] / self.spacing_mm + (np.array(self.size) - 1) / 2))
         return x, y, z
 
+    def seed_in(self, share: Floats, wanted: float) -> tuple[int, int, int]:
+        """The voxel x, y, z deep in the lumen, a radius from the border, whose share of the contrast is nearest."""
+        depth = ndimage.distance_transform_edt(np.pad(self.lumen > 0.9, 1), sampling=self.spacing_mm[::-1])
+        inner = depth[1:-1, 1:-1, 1:-1] > 0.6 * min(float(radii.min()) for _, radii in self.lines)
+        off = np.full(self.lumen.shape, np.inf)
+        off[inner] = np.abs(share - wanted)[inner]
+        z, y, x = (int(n) for n in np.unravel_index(int(off.argmin()), off.shape))
+        return x, y, z
+
     def across(self, along: Floats) -> Floats:
         """A random direction across another."""
         other = np.cross(along, self.rng.normal(size=3))
@@ -445,6 +454,32 @@ def saturated(rng: np.random.Generator) -> Strange:
     return _usual(made, rest=rest, slow=slow)
 
 
+def fading(rng: np.random.Generator) -> Strange:
+    """Contrast that falls along the vessel to 35 to 75 %, towards either end, in CT, MR or time of flight.
+
+    The seed lies in its bright, middle or dim part; the threshold is half way at the seed or where contrast is best. In
+    MR a coil's field may lie over it, in time of flight blood is up to a tenth darker at the wall.
+    """
+    kind = str(rng.choice(["CT", "MR", "time of flight"]))
+    made, rest, bend = scene(rng, ct=kind == "CT"), rng.uniform(0.35, 0.75), rng.uniform(0.6, 1.6)
+    way = (made.places[..., 2] / np.abs(made.places[..., 2]).max() + 1) / 2
+    if rng.random() < 0.5:
+        way = 1 - way
+    share = 1 - (1 - rest) * way**bend
+    slow = rng.uniform(0, 0.1) if kind == "time of flight" else 0.0
+    depth = np.clip(-_away(made.lines, made.places.reshape(-1, 3)).reshape(made.lumen.shape) / made.radius_mm, 0, 1)
+    made.fill(share * (1 - slow * (1 - depth) ** 2))
+    field = rng.uniform(0, 0.2) if kind == "MR" else 0.0
+    turn = rng.normal(size=3)
+    made.voxels = made.voxels * (1 + field * (made.places @ turn) / np.abs(made.places @ turn).max())
+    where, at_seed = str(rng.choice(["bright", "middle", "dim"])), bool(rng.random() < 0.5)
+    words = {"image": kind, "rest": rest, "bend": bend, "slow": slow, "field": field, "at": where, "at_seed": at_seed}
+    drawn = _usual(made, **words)
+    place = made.seed_in(share, {"bright": 1.0, "middle": (1 + rest) / 2, "dim": rest}[where])
+    half_way = made.tissue + (made.blood - made.tissue) * (share[place[::-1]] if at_seed else 1) / 2
+    return replace(drawn, seed=place, half_way=float(half_way))
+
+
 def void(rng: np.random.Generator) -> Strange:
     """A void of turbulence in the lumen, 0.5 to 1 radii wide."""
     made = scene(rng, ct=False)
@@ -475,9 +510,10 @@ KINDS: dict[str, Callable[[np.random.Generator], Strange]] = {
     "gantry-tilt": gantry_tilt,
     "occlusion": occlusion,
     "dead-end": dead_end,
+    "fading": fading,
 }
 
-LATER = {"gantry-tilt": 16, "occlusion": 17, "dead-end": 18}
+LATER = {"gantry-tilt": 16, "occlusion": 17, "dead-end": 18, "fading": 19}
 NUMBERS = {kind: number for number, kind in enumerate(sorted(set(KINDS) - set(LATER)))} | LATER
 """Of the kinds, for the random numbers: a new kind gets the next one, so that the others stay what they were."""
 

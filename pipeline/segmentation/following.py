@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A vessel followed beyond the ends of a mask, by the levels of lumen and tissue near each place.
+
+Growth at one threshold ends where the lumen's level falls under it: where contrast fades along a vessel, blood flows
+slowly through a slab of time of flight, or a coil's signal falls off. The next piece of a vessel is hardly dimmer than
+the last one, though, and stands as clearly above the tissue beside it. So a mask goes on from its ends, about a radius
+at a time, where the image is brighter than half way between the levels of the last piece and of the tissue near it. A
+piece belongs to the vessel if it is about as wide: veins, organs and bone that a vessel leaks into are wider, noise is
+thinner. Where the contrast sinks into the noise, it ends.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from pipeline.segmentation.levels import SHELL_VOXELS, Levels, soft_tissue
+from pipeline.segmentation.problem import Problem
+from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box
+
+LENGTH = 1.5
+"""Standard deviation, in radii of the vessel, of the Gaussian over which levels are averaged."""
+
+LEAST_VOXELS = 3.0
+"""The least of it, voxels."""
+
+FADED = 0.25
+"""Least contrast of a place over that of the whole: what is fainter is noise, or the vessel has ended."""
+
+SEEN = 4.0
+"""Least contrast of a place, in standard deviations of the noise, at which a vessel is followed."""
+
+REACH_VOXELS = 3
+"""How far the wall is followed outwards: half way lies within the blur of the wall."""
+
+STEP_VOXELS = 3
+"""Least length of a piece, voxels beyond those of the wall."""
+
+THINNER, WIDER = 0.4, 1.4
+"""Radius of a piece over the largest of the vessel behind it."""
+
+BEHIND = 2.0
+"""How far behind a piece the vessel's radius is looked for, in radii: a mask that fades away ends in a cone."""
+
+BROAD = 90
+"""Percentile of the radii along a mask that stands for the vessel: spurs to a rough wall are thin."""
+
+CORE, BRIGHT_PERCENTILE = 0.5, 90
+"""Part of the largest depth from which voxels are a mask's core, and the percentile of these that blood reaches."""
+
+MOST = 200
+"""Pieces in a row; a vessel is hardly ever as long."""
+
+_ALL = np.ones((3, 3, 3), bool)
+
+
+@dataclass(frozen=True)
+class Near:
+    """Levels near each place of a box.
+
+    Attributes
+    ----------
+    blood, tissue : (z, y, x) intensities.
+    depth, away : (z, y, x) distance from the mask's wall within it and outside, voxels.
+    """
+
+    blood: NDArray[np.floating]
+    tissue: NDArray[np.floating]
+    depth: NDArray[np.floating]
+    away: NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A mask and what a vessel goes on with beyond its ends.
+
+    Attributes
+    ----------
+    mask : (Z, Y, X) bool, with it.
+    place : voxel x, y, z in the middle of the first piece of the longest; None where nothing goes on.
+    added : voxels beyond the ends.
+    """
+
+    mask: Mask
+    place: Index | None
+    added: int
+
+
+def length_of(radius: float) -> float:
+    """Standard deviation of the Gaussian for levels near a place, voxels; `radius` is the vessel's mean."""
+    return max(LENGTH * radius, LEAST_VOXELS)
+
+
+def levels_near(problem: Problem, box: Box, part: Mask, found: Levels, wall: float, radius: float) -> Near:
+    """Levels of lumen and soft tissue near each place: averages over a Gaussian, in the lumen by the cube of the depth.
+
+    Parameters
+    ----------
+    problem : with the image and what is no soft tissue in it.
+    box : of the volume, around the mask with the reach of the shell.
+    part : (z, y, x) bool, the mask in the box.
+    found : levels in and around the mask.
+    wall : intensity from which nothing is soft tissue.
+    radius : mean of the vessel's, voxels.
+    """
+    near, length = problem.filtered.voxels[box], length_of(radius)
+    edged = np.pad(part, 1, mode="edge")  # behind the border the vessel goes on
+    depth = ndimage.distance_transform_edt(edged)[1:-1, 1:-1, 1:-1]
+    away = ndimage.distance_transform_edt(~edged)[1:-1, 1:-1, 1:-1]
+    shell = (away > SHELL_VOXELS[0]) & (away <= SHELL_VOXELS[1] + 1)
+    tissue = soft_tissue(near, shell, wall, problem.dark)
+    core = near[part & (depth > CORE * depth.max())]
+    brightest = max(found.lumen, float(np.percentile(core, BRIGHT_PERCENTILE))) + found.contrast / 2
+    blood = average_near(np.minimum(near, brightest), np.where(part, depth**3, 0.0), length)
+    around = np.full(near.shape, found.surroundings)
+    if tissue.any():
+        around = average_near(near, tissue.astype(float), length)
+    return Near(blood, around, depth, away)
+
+
+def average_near(values: NDArray[np.floating], weight: NDArray[np.floating], length: float) -> NDArray[np.floating]:
+    """Weighted mean over a Gaussian; that of all where no weight is near.
+
+    Parameters
+    ----------
+    values, weight : (z, y, x).
+    length : standard deviation of the Gaussian, voxels.
+    """
+    total = ndimage.gaussian_filter(weight, length, mode="nearest")
+    mean = ndimage.gaussian_filter(values * weight, length, mode="nearest")
+    whole = float((values * weight).sum() / weight.sum())
+    floor = 1e-6 * float(weight.mean())
+    return np.asarray((mean + floor * whole) / (total + floor))
+
+
+def least_contrast(found: Levels) -> float:
+    """Contrast under which a place shows no vessel."""
+    return max(FADED * found.contrast, SEEN * found.noise)
+
+
+def followed(problem: Problem, mask: Mask, found: Levels, wall: float, radii: NDArray[np.floating]) -> Followed:
+    """Follow a vessel beyond the ends of a mask.
+
+    Parameters
+    ----------
+    problem : with the image.
+    mask : (Z, Y, X) bool.
+    found : levels in and around it.
+    wall : intensity at its wall; from there on nothing is soft tissue.
+    radii : along the vessel, voxels.
+    """
+    mask, closed, recent = mask.copy(), np.zeros_like(mask), mask
+    radius, wide = float(radii.mean()), float(np.percentile(radii, BROAD))
+    place: Index | None = None
+    before, step = int(mask.sum()), REACH_VOXELS + max(STEP_VOXELS, round(wide))
+    margin = step + SHELL_VOXELS[1] + round(2 * length_of(radius))
+    for _ in range(MOST):
+        box = bounding_box(recent, margin=margin)
+        part = mask[box]
+        near = levels_near(problem, box, part, found, wall, radius)
+        grown = _grown(problem, box, part, closed[box], near, found, step)
+        fits, others = _pieces(grown & (near.away > REACH_VOXELS), near, grown, step, step + BEHIND * wide)
+        closed[box] |= others
+        if not fits.any():
+            break
+        added = grown & ~part & ~others & (ndimage.distance_transform_edt(~fits) <= step)
+        label, _ = ndimage.label(part | added)
+        added &= np.isin(label, np.unique(label[part]))
+        if place is None:
+            z, y, x = (int(n) + side.start for n, side in zip(_middle(fits), box, strict=True))
+            place = (x, y, z)
+        mask[box] |= added
+        recent = np.zeros_like(mask)
+        recent[box] = added
+    return Followed(mask, place, int(mask.sum()) - before)
+
+
+def _grown(
+    problem: Problem,
+    box: Box,
+    part: Mask,
+    closed: Mask,
+    near: Near,
+    found: Levels,
+    step: int,
+) -> Mask:
+    """A mask with what is bright beside it, up to a step away."""
+    voxels = problem.filtered.voxels[box]
+    contrast = np.maximum(near.blood - near.tissue, least_contrast(found))
+    bright = (voxels >= near.tissue + contrast / 2) & (voxels <= problem.upper) & (near.away <= step) & ~closed
+    if problem.barrier is not None:
+        bright &= ~problem.barrier[box]
+    label, _ = ndimage.label(part | bright)
+    return np.isin(label, np.unique(label[part]))
+
+
+def _pieces(front: Mask, near: Near, grown: Mask, step: int, behind_voxels: float) -> tuple[Mask, Mask]:
+    """Pieces beyond the wall that are about as wide as the vessel behind them, and the others."""
+    label, _ = ndimage.label(front, _ALL)
+    fits, others = np.zeros_like(front), np.zeros_like(front)
+    reach = int(np.ceil(behind_voxels))
+    for number, box in enumerate(ndimage.find_objects(label), start=1):
+        around = tuple(slice(max(axis.start - reach, 0), axis.stop + reach) for axis in box)
+        piece = label[around] == number
+        within = ndimage.distance_transform_edt(~piece) <= reach
+        behind = float(near.depth[around][within].max())
+        width = float(np.sqrt(piece.sum() / (step - REACH_VOXELS) / np.pi))
+        deep = float(
+            ndimage.distance_transform_edt(np.pad(grown[around], 1, mode="edge"))[1:-1, 1:-1, 1:-1][piece].max()
+        )
+        wide = WIDER * behind + 1
+        good = THINNER * behind <= width <= wide and deep <= wide
+        (fits if good else others)[around] |= piece
+    return fits, others
+
+
+def _middle(mask: Mask) -> tuple[int, ...]:
+    """The deepest voxel z, y, x of a mask."""
+    depth = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1, 1:-1]
+    return tuple(int(n) for n in np.unravel_index(int(depth.argmax()), depth.shape))
