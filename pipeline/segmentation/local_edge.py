@@ -47,9 +47,10 @@ FAINT, LEAST_FAINT = 1.2, 0.005
 """Contrast over the least that is followed up to which a vessel fades away, and the part of the mask from which it is
 worth a reservation: that of a piece half a radius long of a vessel of a hundred radii."""
 
-MOST_WALLS, SETTLED = 5, 0.003
-"""How often the wall is looked for with the levels of the last one, and the change of the volume at which it stays.
-Where a mask fades away it ends in a cone, whose level is that of its wide part at first."""
+MOST_WALLS, SETTLED, SHRINKS = 5, 0.003, 0.4
+"""How often the wall is looked for with the levels of the last one, the change of the volume at which it stays, and the
+most of a change over the one before. Where a mask fades away it ends in a cone, whose level is that of its wide part at
+first; changes fall to a fourth each time then. Vessels of a voxel in radius go on growing for ever: theirs do not."""
 
 BESIDE, TINY = 0.2, 1e-6
 """Share of the contrast about half way within which a voxel lies at the wall, and a length that is none."""
@@ -116,6 +117,7 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
     beyond = followed(problem, mask, found, lumen.wall, radii)
     box = bounding_box(beyond.mask, margin=SHELL_VOXELS[1] + 2)
     near, part = problem.filtered.voxels[box], beyond.mask[box]
+    last = np.inf
     for _ in range(MOST_WALLS):
         here = levels_near(problem, box, part, found, lumen.wall, float(radii.mean()))
         contrast = np.maximum(here.blood - here.tissue, least_contrast(found))
@@ -127,9 +129,12 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
             bright &= ~problem.barrier[box]
         room = bright & (part | (near < lumen.wall))
         grown = ndimage.binary_dilation(part & bright, iterations=REACH_VOXELS, mask=room)
-        if not grown.any() or abs(grown.sum() / part.sum() - 1) <= SETTLED:
+        moved = abs(float(grown.sum() / part.sum() - 1))
+        if moved > SHRINKS * last:
+            grown = part
+        if not grown.any() or moved <= SETTLED or grown is part:
             break
-        part = grown
+        part, last = grown, moved
     bloom = part | ((here.away <= BLOOM_VOXELS) & (near > problem.upper))
     brighter = bloom & (near > here.blood + np.maximum(BRIGHTER * contrast, DEVIATIONS * found.noise))
     change = float(grown.sum() / mask.sum() - 1)
@@ -231,7 +236,7 @@ def at_the_local_edge(lumen: Lumen, problem: Problem) -> Lumen:
     inside = np.full(voxels.shape, -1.0)
     inside[edge.box] = np.where(edge.inside, 1.0, -1.0)
     mask = grow(inside, problem.places[:1], 0.0)
-    if not mask[problem.places[0][::-1]]:
+    if not mask.any():
         raise StageError(
             f"{problem.seeds[0].name}: it lies beyond the vessel's edge in the image: move the seed into the middle of"
             " the vessel"
