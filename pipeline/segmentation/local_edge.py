@@ -58,6 +58,9 @@ BESIDE, TINY = 0.2, 1e-6
 EXTREMES = (5, 95)
 """Percentiles of the contrast along the vessel that are told."""
 
+EVEN = 0.8
+"""Least of the contrast along a vessel over the most, at which it is even: noise and blur change it by less."""
+
 WRONG = 0.03
 """Change of the volume that is worth a reservation. A threshold half way that a user gives makes a thin vessel 3 to 5 %
 too small by its blur."""
@@ -180,7 +183,13 @@ def record_of_edge(edge: LocalEdge, problem: Problem) -> dict[str, Any]:
         f"half way between lumen and tissue at every place along the vessel the volume is {edge.change:+.1%} off: the"
         " threshold is not half way, or the brightness changes along the vessel."
     )
-    record: dict[str, Any] = {"change": round(edge.change, 4)}
+    low, high = along(edge.contrast[edge.inside]) if edge.inside.any() else (1.0, 1.0)
+    record: dict[str, Any] = {"change": round(edge.change, 4), "contrast_along": [low, high], "fades": ""}
+    if low < EVEN * high:
+        record["fades"] = (
+            f"the contrast of the vessel changes from {high:.4g} to {low:.4g} along it, which may be the reason: to go"
+            f" by the levels near each place, set segment.method: {LOCAL}"
+        )
     if edge.beyond.place is not None:
         added_ml = edge.beyond.added * float(np.prod(problem.filtered.spacing_mm)) / 1000
         place = [round(float(x), 1) for x in problem.filtered.to_mm(edge.beyond.place)]
@@ -189,6 +198,12 @@ def record_of_edge(edge: LocalEdge, problem: Problem) -> dict[str, Any]:
         )
         record |= {"beyond_ml": round(added_ml, 5), "beyond_mm": place}
     return record | {"words": f"{words} To put the wall there, set segment.method: {LOCAL}"}
+
+
+def along(contrast: NDArray[np.floating]) -> tuple[float, float]:
+    """The least and the most contrast along a vessel, but for extremes, of its voxels."""
+    low, high = np.percentile(contrast, EXTREMES)
+    return round(float(low), 4), round(float(high), 4)
 
 
 def record_of_bright_wall(edge: LocalEdge, mask: Mask, problem: Problem, found: Levels) -> dict[str, Any]:
@@ -248,7 +263,6 @@ def at_the_local_edge(lumen: Lumen, problem: Problem) -> Lumen:
     even, contrast = _even(problem, mask, whole, lumen.wall, float(radii.mean()))
     level = whole.surroundings + edge.edge * whole.contrast
     open_even = np.where((voxels <= problem.upper) & np.isfinite(problem.open_voxels), even, -np.inf)
-    low, high = np.percentile(contrast[mask], EXTREMES)
     faint = record_of_faint(problem, mask, contrast, whole)
     return replace(
         lumen,
@@ -261,7 +275,7 @@ def at_the_local_edge(lumen: Lumen, problem: Problem) -> Lumen:
         record=lumen.record
         | {
             "method": "region growing, its wall half way between local levels, followed beyond its ends",
-            "contrast_along": [round(float(low), 4), round(float(high), 4)],
+            "contrast_along": list(along(contrast[mask])),
             "voxels_followed": edge.beyond.added,
             "faint_ends": faint,
         },

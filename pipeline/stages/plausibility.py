@@ -292,7 +292,9 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         " (segment.cut_planes, segment.least_radius_mm) or narrow the region (filter); if all of it is vessel, give a"
         " seed behind that place"
     )
-    edge = segmentation.get("local_edge") or {"change": 0.0, "words": ""}
+    edge = segmentation.get("local_edge") or {"change": 0.0, "words": "", "fades": ""}
+    if fades := edge.get("fades"):  # what ends dimly looks like another vessel
+        words = f"{words}. Before that: {fades}"
     return [
         # first, as other checks may fail of a lumen that ends in the midst of the vessel
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),

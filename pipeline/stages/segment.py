@@ -24,7 +24,7 @@ from pipeline.segmentation.bridging import bridged
 from pipeline.segmentation.leak import LeakError, border_contact, check_border, check_contrast, check_growth, growth
 from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, remedies
 from pipeline.segmentation.levels import Levels, dark_limit, levels
-from pipeline.segmentation.local_edge import LOCAL
+from pipeline.segmentation.local_edge import EVEN, LOCAL
 from pipeline.segmentation.lumen_record import against_plain_growing, may_have_left, record_of
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import blooming
@@ -52,9 +52,6 @@ MOST_SERIES = 3
 
 BY_PLACE = {"lower": None, "method": LOCAL}
 """Settings by which levels near each place decide alone."""
-
-EVEN = 0.8
-"""Least of the contrast along a vessel over the most, at which it is even: noise and blur change it by less."""
 
 
 @dataclass(frozen=True)
