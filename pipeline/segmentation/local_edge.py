@@ -43,9 +43,9 @@ from solver.runtime.errors import StageError
 LOCAL = "local"
 """Name of the method that puts the wall there."""
 
-FAINT, LEAST_FAINT = 1.2, 0.005
-"""Contrast over the least that is followed up to which a vessel fades away, and the part of the mask from which it is
-worth a reservation: that of a piece half a radius long of a vessel of a hundred radii."""
+FAINT, LEAST_FAINT = 1.4, 0.003
+"""Contrast over the least that is followed up to which a vessel fades away, the 35 % to which vessels were drawn that
+are followed to their ends; and the part of the mask from which it is worth a reservation."""
 
 MOST_WALLS, SETTLED, SHRINKS = 5, 0.003, 0.4
 """How often the wall is looked for with the levels of the last one, the change of the volume at which it stays, and the
@@ -187,8 +187,8 @@ def record_of_edge(edge: LocalEdge, problem: Problem) -> dict[str, Any]:
     record: dict[str, Any] = {"change": round(edge.change, 4), "contrast_along": [low, high], "fades": ""}
     if low < EVEN * high:
         record["fades"] = (
-            f"the contrast of the vessel changes from {high:.4g} to {low:.4g} along it, which may be the reason: to go"
-            f" by the levels near each place, set segment.method: {LOCAL}"
+            f". But the contrast of the vessel changes from {high:.4g} to {low:.4g} along it, which may be the reason:"
+            f" to go by the levels near each place, set segment.method: {LOCAL}"
         )
     if edge.beyond.place is not None:
         added_ml = edge.beyond.added * float(np.prod(problem.filtered.spacing_mm)) / 1000

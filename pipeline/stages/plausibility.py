@@ -277,7 +277,7 @@ def _opening_it(end: Mapping[str, Any]) -> str:
 
 
 def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Checks of a lumen that may hold more than the vessel; none where it did not come from an image.
+    """Checks of a lumen that may hold more or less than the vessel; none where it did not come from an image.
 
     Parameters
     ----------
@@ -292,11 +292,9 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         " (segment.cut_planes, segment.least_radius_mm) or narrow the region (filter); if all of it is vessel, give a"
         " seed behind that place"
     )
-    edge = segmentation.get("local_edge") or {"change": 0.0, "words": "", "fades": ""}
-    if fades := edge.get("fades"):  # what ends dimly looks like another vessel
-        words = f"{words}. Before that: {fades}"
+    edge = segmentation.get("local_edge") or {"change": 0.0, "words": ""}
+    words += edge.get("fades", "")  # what ends dimly looks like another vessel
     return [
-        # first, as other checks may fail of a lumen that ends in the midst of the vessel
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
         trust.check("vessel that fades away, of the mask", "%", *_share(segmentation, "faint_ends")),
         trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words),
