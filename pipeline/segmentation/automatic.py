@@ -199,6 +199,10 @@ def _first_lower(problem: Problem) -> float:
 def _at(problem: Problem, lower: float) -> tuple[Lumen, Levels]:
     """Mask and levels of a threshold."""
     lumen = find_lumen(replace(problem, lower=lower))
+    if not lumen.mask.any():
+        raise NoVesselError(
+            f"no voxel lies between {lower:.4g} and segment.upper = {problem.upper:g}: correct the latter"
+        )
     return lumen, levels(problem.filtered.voxels, lumen.mask, problem.places, lower, problem.dark)
 
 

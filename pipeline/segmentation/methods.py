@@ -57,7 +57,8 @@ def local(problem: Problem) -> Lumen:
     """The same, with the wall half way between lumen and tissue at every place, followed beyond its ends: where
     brightness changes along the vessel.
     """
-    return at_the_local_edge(threshold(problem), problem)
+    grown = threshold(problem)
+    return at_the_local_edge(grown, problem) if grown.mask.any() else grown
 
 
 def _between(

@@ -389,7 +389,7 @@ def test_a_chest_without_contrast_is_refused_at_any_threshold(chest, smoothing, 
             segment(filtered, SegmentSettings(seeds_voxel=((255, 310, 2),), lower=lower), chest)
 
 
-def test_a_threshold_at_the_dim_end_of_a_vessel_is_refused_with_a_lower_one_that_was_tried():
+def test_a_threshold_at_the_dim_end_of_a_vessel_is_refused_with_levels_near_each_place_that_were_tried():
     """Two thirds of the vessel have 64 to 56 % of the contrast: at 60 % its volume hangs on the threshold, and a higher
     one, which is clear of that, would take a third for the whole.
     """
@@ -399,8 +399,7 @@ def test_a_threshold_at_the_dim_end_of_a_vessel_is_refused_with_a_lower_one_that
     voxels = ndimage.gaussian_filter(45 + 300 * tube, 0.7, mode="nearest") + noise
     image = Volume(voxels.astype(np.float32), (0.8,) * 3, (0.0, 0.0, 0.0), np.eye(3))
     given = {"seeds_voxel": ((11, 11, 10),), "border_fraction": 0.5}
-    with pytest.raises(StageError, match=r"leaks.*tried, passes: lower segment.lower to") as refusal:
+    with pytest.raises(StageError, match=r"Tried, passes: .*segment: {lower: null, method: local}.*leaks"):
         segment(image, SegmentSettings(**given, lower=225), image, "CT")
-    lower = float(re.search(r"lower segment.lower to ([\d.]+)", str(refusal.value))[1])
-    found = segment(image, SegmentSettings(**given, lower=lower), image, "CT").record
-    assert found["voxels"] == pytest.approx((tube > 0).sum(), rel=0.1)  # its dim part is cut at 5/6 of half way
+    found = segment(image, SegmentSettings(**given, method="local"), image, "CT").record
+    assert found["voxels"] == pytest.approx((tube > 0).sum(), rel=0.05)  # voxels of a wall count as a whole
