@@ -57,6 +57,9 @@ LIMITS: Mapping[str, Limit] = {
     "volume that one threshold misses": Limit(
         WRONG, 1, "docs/validation/first-try.md, strangers: the accuracy of a volume; but an estimate"
     ),
+    "vessel that goes on more dimly, of the mask": Limit(
+        WRONG, 10, "docs/validation/first-try.md, strangers: a person has to say where it is to end"
+    ),
     "vessel that fades away, of the mask": Limit(
         0, 1, "docs/validation/first-try.md, strangers: a person has to look, whatever its size"
     ),
@@ -125,6 +128,7 @@ SHAPE = (
     "places where the mask may have left the vessel",
     "part of the mask of another brightness",
     "volume that one threshold misses",
+    "vessel that goes on more dimly, of the mask",
     "vessel that fades away, of the mask",
     "calcium or metal at the wall, of the mask",
     "vessel with something bright in its wall",

@@ -87,7 +87,8 @@ class LocalEdge:
     contrast : (z, y, x) in the box, of the place: lumen above soft tissue.
     edge : share of the contrast at which the wall stands.
     inside : (z, y, x) bool in the box, the mask with its wall there.
-    change : relative change of the volume.
+    change : relative change of the volume, with what lies beyond its ends.
+    of_wall : the same without that.
     brighter : (z, y, x) bool in the box, what of the mask, or beside it above `upper`, is brighter than blood.
     beyond : the mask with what the vessel goes on with beyond its ends.
     """
@@ -98,6 +99,7 @@ class LocalEdge:
     edge: float
     inside: Mask
     change: float
+    of_wall: float
     brighter: Mask
     beyond: Followed
 
@@ -140,8 +142,9 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
         part, last = grown, moved
     bloom = part | ((here.away <= BLOOM_VOXELS) & (near > problem.upper))
     brighter = bloom & (near > here.blood + np.maximum(BRIGHTER * contrast, DEVIATIONS * found.noise))
-    change = float(grown.sum() / mask.sum() - 1)
-    return LocalEdge(box, share, contrast, level, grown, change, brighter, beyond)
+    at_wall = grown & (ndimage.distance_transform_edt(~mask[box]) <= REACH_VOXELS)
+    change, of_wall = (float(each.sum() / mask.sum() - 1) for each in (grown, at_wall))
+    return LocalEdge(box, share, contrast, level, grown, change, of_wall, brighter, beyond)
 
 
 def _edge(share: NDArray[np.floating], part: Mask, here: Near, spacing_mm: float, step: float) -> float:
@@ -180,24 +183,33 @@ def record_of_edge(edge: LocalEdge, problem: Problem) -> dict[str, Any]:
     problem : as posed.
     """
     words = (
-        f"half way between lumen and tissue at every place along the vessel the volume is {edge.change:+.1%} off: the"
-        " threshold is not half way, or the brightness changes along the vessel."
+        f"half way between lumen and tissue at every place along the vessel the volume is {edge.of_wall:+.1%} off: the"
+        " threshold is not half way, or the brightness changes along the vessel. To put the wall there, set"
+        f" segment.method: {LOCAL}"
     )
     low, high = along(edge.contrast[edge.inside]) if edge.inside.any() else (1.0, 1.0)
-    record: dict[str, Any] = {"change": round(edge.change, 4), "contrast_along": [low, high], "fades": ""}
+    record: dict[str, Any] = {"change": round(edge.of_wall, 4), "words": words, "contrast_along": [low, high]}
+    record |= {"fades": "", "beyond": _beyond(edge, problem)}
     if low < EVEN * high:
         record["fades"] = (
             f". But the contrast of the vessel changes from {high:.4g} to {low:.4g} along it, which may be the reason:"
             f" to go by the levels near each place, set segment.method: {LOCAL}"
         )
-    if edge.beyond.place is not None:
-        added_ml = edge.beyond.added * float(np.prod(problem.filtered.spacing_mm)) / 1000
-        place = [round(float(x), 1) for x in problem.filtered.to_mm(edge.beyond.place)]
-        words += (
-            f" At {text_mm(place)} mm it goes on more dimly beyond an end of the mask, in all by {added_ml:.3g} mL."
-        )
-        record |= {"beyond_ml": round(added_ml, 5), "beyond_mm": place}
-    return record | {"words": f"{words} To put the wall there, set segment.method: {LOCAL}"}
+    return record
+
+
+def _beyond(edge: LocalEdge, problem: Problem) -> dict[str, Any] | None:
+    """What the vessel goes on with beyond the ends of its mask, with the words of the check; None if it does not."""
+    if edge.beyond.place is None:
+        return None
+    added_ml = edge.beyond.added * float(np.prod(problem.filtered.spacing_mm)) / 1000
+    place = [round(float(x), 1) for x in problem.filtered.to_mm(edge.beyond.place)]
+    words = (
+        f"at {text_mm(place)} mm the vessel goes on more dimly beyond an end of the mask, in all by {added_ml:.3g} mL;"
+        f" by the levels near each place the volume is {edge.change:+.1%} off. To follow it there, set"
+        f" segment.method: {LOCAL}"
+    )
+    return {"share": abs(round(edge.change, 4)), "ml": round(added_ml, 5), "mm": place, "words": words}
 
 
 def along(contrast: NDArray[np.floating]) -> tuple[float, float]:

@@ -178,6 +178,7 @@ def _of_brightness(
         *_brighter(problem, intensity),
         *([other["words"]] if other else []),
         *([edge["words"]] if edge and abs(edge["change"]) > WRONG else []),
+        *([more["words"]] if edge and (more := edge["beyond"]) and more["share"] > WRONG else []),
         *([bright["words"]] if bright and bright["share"] > TOUCHED else []),
         *([rim["words"]] if rim and rim["share"] > BRIGHT_RIM else []),
         *([dark["words"]] if dark and dark["share"] > DARK_RIM else []),

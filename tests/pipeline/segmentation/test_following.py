@@ -17,7 +17,7 @@ from solver.runtime.errors import StageError
 from tests.support.advice import advised
 from tests.support.strange_images import Scene, Strange, scene
 
-MISSES, FADES = "volume that one threshold misses", "vessel that fades away, of the mask"
+DIMLY, FADES = "vessel that goes on more dimly, of the mask", "vessel that fades away, of the mask"
 
 
 def vessel(seed: int, at: float, rest: float) -> Strange:
@@ -70,12 +70,12 @@ def test_a_check_says_where_a_vessel_goes_on_more_dimly():
     drawn = vessel(4, 0.1, rest=0.35)
     found = by(drawn, lower=250.0)
     assert error(drawn, found) < -0.3
-    check = next(each for each in of_lumen(found.record) if each["name"] == MISSES)
+    check = next(each for each in of_lumen(found.record) if each["name"] == DIMLY)
     assert not check["passed"]
-    edge = found.record["local_edge"]
-    assert edge["beyond_ml"] > 0.2 * drawn.volume_ml
+    beyond = found.record["local_edge"]["beyond"]
+    assert beyond["ml"] > 0.2 * drawn.volume_ml
     assert "goes on more dimly" in check["advice"]
-    place = np.rint(drawn.image.to_index(edge["beyond_mm"])).astype(int)
+    place = np.rint(drawn.image.to_index(beyond["mm"])).astype(int)
     z, y, x = place[::-1]
     assert drawn.image.voxels[z - 1 : z + 2, y - 1 : y + 2, x - 1 : x + 2].mean() == pytest.approx(200, abs=60)
 
@@ -98,7 +98,7 @@ def test_an_even_vessel_is_neither_followed_nor_said_to_fade():
     assert found.record["voxels_followed"] == 0
     assert all(each["passed"] for each in of_lumen(found.record))
     assert error(drawn, found) == pytest.approx(0, abs=0.03)
-    assert by(drawn).record["local_edge"].get("beyond_ml") is None
+    assert by(drawn).record["local_edge"]["beyond"] is None
 
 
 def test_a_vessel_is_not_followed_into_a_wide_dim_body():
