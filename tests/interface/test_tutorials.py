@@ -126,7 +126,7 @@ def test_the_collision_model_of_the_page_is_its_formula_and_a_case_may_choose_it
         "from pipeline.case.case_file import schema",
         "assert 'odd-at-once' in schema()",
     )
-    interpreted("\n".join(lines), PYTHONPATH=str(changed))
+    interpreted("\n".join(lines))
 
 
 def test_a_surface_becomes_a_case_whose_mistakes_are_refused(reader):
