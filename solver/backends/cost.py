@@ -185,8 +185,8 @@ def update_bytes(precision: str, q: int = 19) -> int:
     return 2 * q * STORED_BYTES[precision]
 
 
-OVER_SHARE = 1.5
-"""Memory of a rank that reads its part alone, over that of one process divided by the ranks: 1.14 of two, at most 1.48
+OVER_SHARE = 1.6
+"""Memory of a rank that reads its part alone, over that of one process divided by the ranks: 1.14 of two, at most 1.58
 of four (docs/records/performance.md, Memory of ranks)."""
 PEER_STEP_S, RANK_STEP_S, TURN_S = 3.5e-5, 2.3e-4, 4.5e-4
 """Time of a step of ranks beside that of their nodes, about, on an H100 each: where these write into the memory of each
