@@ -12,6 +12,7 @@ from pipeline.files.volume import Volume
 from pipeline.segmentation.blur import unbiased_lower, wall_slope
 from pipeline.segmentation.leak import (
     CONTRAST_HU,
+    Leak,
     Row,
     check_border,
     check_contrast,
@@ -94,10 +95,7 @@ def find_start(problem: Problem) -> Threshold:
     for n, reach_mm in enumerate(REACHES_MM):
         near, box = _near_the_seeds(problem if n == 0 else replace(problem, seeds=problem.seeds[:1]), reach_mm)
         try:
-            lower, lumen, found = _half_way(near)
-            lower = _corrected(near, lumen, found, lower)
-            lumen, found = _at(near, lower)
-            leak = find_leak(_table(near, lumen, found), lumen, found, near.settings)
+            lower, found, leak = _beside_tissue(near)
         except StageError as error:
             refusal = refusal or error
             continue
@@ -130,11 +128,8 @@ def find_lower(problem: Problem) -> Threshold:
         If the seeds are not brighter than what is around them, or no threshold up to the lumen's level is clear.
     """
     near, _ = _near_the_seeds(problem, REACH_MM)
-    lower, lumen, found = _half_way(near)
+    lower, found, leak = _beside_tissue(near)
     how = "half way between lumen and surroundings, less the correction for blur"
-    lower = _corrected(near, lumen, found, lower)
-    lumen, found = _at(near, lower)
-    leak = find_leak(_table(near, lumen, found), lumen, found, near.settings)
     if leak:
         if leak.clear is None:
             raise StageError(
@@ -149,6 +144,14 @@ def find_lower(problem: Problem) -> Threshold:
         )
         lower = leak.clear
     return Threshold(_rounded(lower, found), how)
+
+
+def _beside_tissue(near: Problem) -> tuple[float, Levels, Leak | None]:
+    """The threshold half way between lumen and soft tissue, corrected for blur, with its levels and its leak."""
+    lower, lumen, found = _half_way(near)
+    lower = _corrected(near, lumen, found, lower)
+    lumen, found = _at(near, lower)
+    return lower, found, find_leak(_table(near, lumen, found), lumen, found, near.settings)
 
 
 def _rounded(lower: float, found: Levels) -> float:

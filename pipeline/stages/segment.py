@@ -182,7 +182,8 @@ def _found(
     check_growth(table, judged, intensity, settings)
     doubts = left_vessel(judged, seen)
     found = against_plain_growing(problem, found, intensity)
-    intensity = levels(filtered.voxels, found.mask, problem.places, found.wall, problem.dark)
+    if found.even is not None:  # what is told of a lumen is of the image
+        intensity = levels(filtered.voxels, found.mask, problem.places, found.wall, problem.dark)
     record = found.record | record_of(problem, found, mask, holes, table, intensity, radii, loaded)
     record["doubts"] = [doubt.record for doubt in doubts]
     record["warnings"] += may_have_left(doubts)

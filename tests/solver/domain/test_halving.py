@@ -15,7 +15,8 @@ from solver.domain.halving import NotHalved, halved
 from solver.domain.nodes import Nodes, check
 from solver.domain.whole import Ranks
 from solver.kernels.d3q19 import VELOCITIES
-from tests.solver.domain.test_excerpt import differing, random_planes
+from tests.solver.domain.test_excerpt import differing
+from tests.solver.domain.test_parts import parted
 from tests.support.geometries import bifurcation, hollow, periodic_box, pipe, plates, round_opening, stenosis
 from tests.support.in_memory import InMemory
 from tests.support.thread_ranks import on_ranks
@@ -110,8 +111,7 @@ CASES: dict[str, Callable[[], Nodes]] = {
 @given(count=st.integers(2, 4), seed=st.integers(0, 10**6))
 def test_ranks_halve_their_parts_to_those_of_the_whole(name, count, seed):
     """In blocks of few rows, so that there are several. A part may be so thin that no coarse node is in it."""
-    nodes = CASES[name]()
-    nodes = replace(nodes, part=random_planes(nodes, count, seed))
+    nodes = parted(CASES[name](), count, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(whole, "BLOCK_ROWS", 500)
         coarse, rows = halved(nodes)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fields between the nodes of a coarse lattice: exact where they are linear, to second order else, up to the walls."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,8 +11,8 @@ from solver.domain.halving import halved
 from solver.domain.nodes import Nodes
 from solver.domain.whole import Ranks
 from solver.run.prolongation import Prolongation
-from tests.solver.domain.test_excerpt import random_planes
 from tests.solver.domain.test_halving import CASES
+from tests.solver.domain.test_parts import parted
 from tests.support.geometries import pipe, plates
 from tests.support.in_memory import InMemory
 from tests.support.thread_ranks import on_ranks
@@ -63,8 +61,7 @@ def test_developed_flow_is_found_to_second_order_up_to_the_wall(direction):
 @given(count=st.integers(2, 4), seed=st.integers(0, 10**6))
 def test_ranks_find_the_bits_of_one_process(name, count, seed):
     """Of random values, with and without those of walls, also where values spread from rank to rank at last."""
-    nodes = CASES[name]()
-    nodes = replace(nodes, part=random_planes(nodes, count, seed))
+    nodes = parted(CASES[name](), count, seed)
     coarse, rows = halved(nodes)
     if len(np.unique(nodes.part[rows])) < count:
         return  # which is refused
