@@ -160,10 +160,11 @@ def _of_places(
     """
     misses = abs((wall.get("local_edge") or {"change": 0.0})["change"]) > WRONG
     sheet = dark_sheet(problem.filtered.voxels, mask, problem.places, intensity, faint=not misses)
+    words, key = record_of_sheet(sheet, mask, problem), "one_sided_sheet" if sheet and sheet.one_sided else "dark_sheet"
     beyond = gaps(problem, found, mask, intensity)
     return {
         "touching_lumens": record_of_touches(mask, problem),
-        "dark_sheet": record_of_sheet(sheet, mask, problem),
+        **{"dark_sheet": None, "one_sided_sheet": None, key: words},
         "beyond_ends": record_of_gaps(beyond, mask, problem, noise=intensity.noise / intensity.contrast),
     }
 

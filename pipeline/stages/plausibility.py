@@ -286,14 +286,13 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     if "doubts" not in segmentation:
         return []
     doubts = segmentation["doubts"]
+    edge = segmentation.get("local_edge") or {"change": 0.0, "words": ""}
     places = "; ".join(f"at {text_mm(doubt['mm'])} mm: {doubt['what']}" for doubt in doubts)
     words = (
         f"the mask may have left the vessel {places}. Look at segmentation.html there: if it has, part it"
         " (segment.cut_planes, segment.least_radius_mm) or narrow the region (filter); if all of it is vessel, give a"
-        " seed behind that place"
+        f" seed behind that place{edge.get('fades', '')}"  # what ends dimly looks like another vessel
     )
-    edge = segmentation.get("local_edge") or {"change": 0.0, "words": ""}
-    words += edge.get("fades", "")  # what ends dimly looks like another vessel
     return [
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
         trust.check("vessel that goes on more dimly, of the mask", "%", *_share(edge, "beyond")),
@@ -301,6 +300,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words),
         trust.check("volume behind where two lumens touch", "%", *_share(segmentation, "touching_lumens")),
         trust.check("volume behind a dark sheet in the lumen", "%", *_share(segmentation, "dark_sheet")),
+        trust.check("volume behind a sheet that is dark to one side", "%", *_share(segmentation, "one_sided_sheet")),
         trust.check("volume beyond an end, in line with it", "%", *_share(segmentation, "beyond_ends")),
         *_of_joined(segmentation.get("gaps_joined", ())),
         *_of_parted(segmentation),

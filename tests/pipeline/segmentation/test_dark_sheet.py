@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from scipy import ndimage
+from scipy import ndimage, special
 
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
@@ -115,6 +115,26 @@ def test_a_dark_streak_wider_than_the_blur_is_no_flap():
     mask = ndimage.binary_fill_holes(ndimage.gaussian_filter(blood, 0.8) >= 0.5)
     around = levels(voxels, mask, [seed], (TISSUE + BLOOD) / 2, -200.0)
     assert dark_sheet(voxels, mask, [seed], around) is None
+
+
+@pytest.mark.parametrize(("fall", "one_sided"), [(0.0, False), (0.25, True)])
+def test_a_dark_layer_beside_which_blood_darkens_to_one_wall_is_one_sided(fall, one_sided):
+    """A layer 0.3 darker in the middle of an artery of 4 voxels. Behind it blood is as bright as before, or a quarter
+    darker, as blood of one lumen may be: then nothing tells that it is a flap."""
+    blood, _ = dissected(0.0, radius=4.0)
+    _, _, x = np.indices(blood.shape)
+    across, seed = (x - HALF + 0.5) / 0.7, (HALF - 2, HALF, HALF)
+    voxels = image_of(blood * (1 - fall * special.ndtr(across) - 0.3 * np.exp(-(across**2) / 2))).voxels
+    mask = ndimage.binary_fill_holes(ndimage.gaussian_filter(blood, 0.8) >= 0.5)
+    found = dark_sheet(voxels, mask, [seed], levels(voxels, mask, [seed], (TISSUE + BLOOD) / 2, -200.0))
+    assert found is not None
+    assert found.one_sided == one_sided
+
+
+def test_a_one_sided_sheet_is_a_reservation_however_much_lies_behind():
+    record = {"doubts": [], "one_sided_sheet": {"share": 0.5, "words": "brightness rises on one side"}}
+    (failed,) = (check for check in of_lumen(record) if not check["passed"])
+    assert (failed["state"], failed["advice"]) == ("reservation", "brightness rises on one side")
 
 
 def test_beside_a_wall_that_was_cut_no_faint_sheet_is_looked_for():
