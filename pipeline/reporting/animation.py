@@ -24,6 +24,7 @@ from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.indices import weighted_percentiles
 from pipeline.haemodynamics.paths import SPREAD, Paths
 from pipeline.reporting import figures, render
+from pipeline.reporting.colours import colour_map
 from pipeline.reporting.scene import View, front_view
 from solver.domain.nodes import Nodes
 from solver.runtime.progress import Progress
@@ -179,7 +180,7 @@ def draw_flat(
         pieces = np.concatenate([np.stack((line[:-1], line[1:]), axis=1) for line in lines])
         drawn = LineCollection(
             list(view.project(pieces[..., :3])),
-            cmap=figures.SPEED_COLOURS,
+            cmap=colour_map(figures.SPEED_COLOURS),
             norm=mpl.colors.Normalize(*speeds),
             linewidths=2 * THICK * radius_mm * scale * 0.72,
             capstyle="round",
@@ -220,7 +221,7 @@ def _to_gif(pictures: Sequence[Image.Image]) -> bytes:
     while True:
         size = round(pictures[0].width * factor), round(pictures[0].height * factor)
         scaled = [each.resize(size, Image.Resampling.LANCZOS) if factor < 1 else each for each in pictures]
-        bar = (mpl.colormaps[figures.SPEED_COLOURS](np.linspace(0, 1, size[0])) * 255).round().astype(np.uint8)
+        bar = (colour_map(figures.SPEED_COLOURS)(np.linspace(0, 1, size[0])) * 255).round().astype(np.uint8)
         sample = np.concatenate([scaled[0], scaled[len(scaled) // 2], np.tile(bar[:, :3], (BAR_ROWS, 1, 1))])
         palette = Image.fromarray(sample).quantize(COLOURS, dither=Image.Dither.NONE)
         mapped = [each.quantize(palette=palette, dither=Image.Dither.NONE) for each in scaled]

@@ -10,21 +10,20 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
+from pipeline.reporting.colours import colour_map, mappable
 from pipeline.reporting.cuts import Cut
 from pipeline.reporting.quantities import KINDS, Quantity
 from pipeline.reporting.scene import View, direction_letters
 from solver.domain.nodes import Opening
 
 SPEED_COLOURS, RADIUS_COLOURS, PRESSURE_COLOURS = "viridis", "plasma", KINDS["pressure (Pa)"].colours
-"""Perceptually uniform colour maps."""
+"""Names of perceptually uniform maps; see :mod:`colours`."""
 
 DIRECTIONS = {"L": "left", "R": "right", "A": "front", "P": "back", "H": "head", "F": "feet"}
 """The patient's directions in words."""
@@ -160,8 +159,9 @@ def wall_figure(images: Sequence[NDArray[np.uint8]], views: Sequence[View], show
         for axes, image, view in zip(panels, images, views, strict=True):
             _picture(axes, image, view)
             axes.set_title(f"from the {direction_words(view.toward)}", fontsize=9.5, color=FAINT)
-        extend = "neither" if shown.kind.limits else "max" if shown.kind.from_zero else "both"
-        _colour_bar(figure, panels, shown.limits, shown.colours, shown.label, extend)
+        one_sided = shown.kind.from_zero and not shown.log
+        extend = "neither" if shown.kind.limits else "max" if one_sided else "both"
+        _colour_bar(figure, panels, shown.limits, shown.colours, shown.label, extend, shown.log)
     return figure
 
 
@@ -252,7 +252,13 @@ def _field(axes: Axes, cut: Cut, values: NDArray[np.float64], limits: tuple[floa
     if not section.outline_mm:
         values = np.where(section.inside, values, np.nan)
     image = axes.imshow(
-        values, extent=extent, origin="lower", interpolation="bilinear", cmap=colours, vmin=limits[0], vmax=limits[1]
+        values,
+        extent=extent,
+        origin="lower",
+        interpolation="bilinear",
+        cmap=colour_map(colours),
+        vmin=limits[0],
+        vmax=limits[1],
     )
     if section.outline_mm:
         outline = PathPatch(Path.make_compound_path(*map(Path, section.outline_mm)), fill=False, edgecolor=INK)
@@ -299,6 +305,12 @@ def _frame(axes: Axes, view: View) -> None:
     axes.annotate(f"{length:g} mm", centre, (0, 3), textcoords="offset points", ha="center", va="bottom", fontsize=8.5)
 
 
+def log_ticks(limits: tuple[float, float]) -> list[float]:
+    """Round values within limits, one, two and five times each power of ten."""
+    powers = 10.0 ** np.arange(np.floor(np.log10(limits[0])), np.ceil(np.log10(limits[1])) + 1)
+    return [float(f"{k * power:.0e}") for power in powers for k in (1, 2, 5) if limits[0] <= k * power <= limits[1]]
+
+
 def nice_length(length: float) -> float:
     """The nearest of 1, 2, 5, 10, 20, ... not above a length."""
     power = 10.0 ** np.floor(np.log10(length))
@@ -306,15 +318,19 @@ def nice_length(length: float) -> float:
 
 
 def _colour_bar(
-    figure: Figure, panels: list[Axes], limits: tuple[float, float], colours: str, label: str, extend: str
+    figure: Figure,
+    panels: list[Axes],
+    limits: tuple[float, float],
+    colours: str,
+    label: str,
+    extend: str,
+    log: bool = False,
 ) -> None:
     bar = figure.colorbar(
-        ScalarMappable(Normalize(*limits), colours),
-        ax=panels,
-        label=label,
-        extend=extend,
-        shrink=0.7,
-        aspect=28,
-        pad=0.02,
+        mappable(colours, limits, log), ax=panels, label=label, extend=extend, shrink=0.7, aspect=28, pad=0.02
     )
     bar.outline.set_visible(False)
+    if log:
+        ticks = log_ticks(limits)
+        bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+        bar.minorticks_off()

@@ -214,7 +214,8 @@ def _draw_lines(
 
 def _draw_quantity(pictures: Pictures, wall: Mesh, shown: Quantity, view: scene.View) -> None:
     views = scene.around(wall.points_mm, view, (0, 90, 180, 270), margin=0.1)
-    images = render.draw([render.coloured_actor(wall, shown.values, shown.limits, shown.colours)], views, 800)
+    actor = render.coloured_actor(wall, shown.values, shown.limits, shown.colours, shown.log)
+    images = render.draw([actor], views, 800)
     pictures.add(shown.kind.key, shown.label, figures.to_png(figures.wall_figure(images, views, shown)))
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pipeline.files.mesh import read_mesh
 from pipeline.haemodynamics.indices import weighted_percentiles
 from pipeline.haemodynamics.wall_shear_stress import Wall
+from pipeline.reporting.colours import PARTS
 from solver.runtime.errors import StageError
 
 DIVERGING = "coolwarm"
@@ -20,6 +21,10 @@ Source: Moreland (2009), doi:10.1007/978-3-642-10520-3_9."""
 
 SIGNED_SHARE = 0.05
 """A quantity has both signs where the colours' range reaches so far to the smaller side, as a part of the larger."""
+
+SPREAD, DECADES = 30.0, 3.0
+"""Colours follow the logarithm where their range would end at so many times its beginning: in even steps all that is
+below a thirtieth would have one colour. So many powers of ten at most."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class Kind:
     percentile : of the wall's area, where the colours end, so that single values do not use them up.
     limits : range of the colours where it is the same for all vessels.
     from_zero : whether the colours begin at zero.
+    wide : whether it may range over powers of ten, and has logarithmic colours then.
+    parts : of whole numbers that name parts: what stands before them, and the name of 0.
     """
 
     key: str
@@ -44,6 +51,8 @@ class Kind:
     percentile: float = 99.0
     limits: tuple[float, float] | None = None
     from_zero: bool = True
+    wide: bool = False
+    parts: tuple[str, str] | None = None
 
 
 SHEAR_NOTE = (
@@ -52,13 +61,14 @@ SHEAR_NOTE = (
 )
 
 KINDS: Mapping[str, Kind] = {
-    "TAWSS (Pa)": Kind("wall", "time-averaged wall shear stress", "inferno", SHEAR_NOTE),
-    "WSS magnitude (Pa)": Kind("wall", "wall shear stress", "inferno", SHEAR_NOTE),
+    "TAWSS (Pa)": Kind("wall", "time-averaged wall shear stress", "inferno", SHEAR_NOTE, wide=True),
+    "WSS magnitude (Pa)": Kind("wall", "wall shear stress", "inferno", SHEAR_NOTE, wide=True),
     "peak WSS (Pa)": Kind(
         "wall-peak",
         "peak wall shear stress",
         "inferno",
         "The largest wall shear stress of the cycle, at each place by itself. There is no established limit.",
+        wide=True,
     ),
     "OSI": Kind(
         "wall-osi",
@@ -75,6 +85,7 @@ KINDS: Mapping[str, Kind] = {
         "High where blood stays near the wall. It compares places in one vessel; there is no established limit"
         " (Himburg et al. 2004, doi:10.1152/ajpheart.00897.2003).",
         percentile=95.0,
+        wide=True,
     ),
     "ECAP (1/Pa)": Kind(
         "wall-ecap",
@@ -83,6 +94,7 @@ KINDS: Mapping[str, Kind] = {
         "Oscillatory shear index over mean stress: high where the stress is weak and goes to and fro. There is no"
         " established limit (Di Achille et al. 2014, doi:10.1098/rspa.2014.0163).",
         percentile=95.0,
+        wide=True,
     ),
     "transverse WSS (Pa)": Kind(
         "wall-transverse",
@@ -97,6 +109,12 @@ KINDS: Mapping[str, Kind] = {
         "plasma",
         "How fast the mean stress changes along the wall. There is no established limit.",
     ),
+    "WSS gradient (Pa/mm)": Kind(
+        "wall-gradient",
+        "gradient of the wall shear stress",
+        "plasma",
+        "How fast the stress changes along the wall. There is no established limit.",
+    ),
     "pressure (Pa)": Kind(
         "wall-pressure",
         "pressure",
@@ -104,6 +122,7 @@ KINDS: Mapping[str, Kind] = {
         "Above the reference that is set at the outlets: differences count, it is not the patient's blood pressure.",
         from_zero=False,
     ),
+    "sac": Kind("wall-sac", "sacs", "viridis", "Which wall belongs to which sac.", parts=("sac", "vessel")),
 }
 """By the names of the arrays, in the order in which they are offered."""
 
@@ -121,12 +140,14 @@ class Quantity:
     unit : empty where it has none.
     kind : names, colours and meaning.
     limits : range of the colours.
+    log : whether these follow the logarithm.
     """
 
     values: NDArray[np.float64]
     unit: str
     kind: Kind
     limits: tuple[float, float]
+    log: bool = False
 
     @property
     def label(self) -> str:
@@ -139,6 +160,15 @@ class Quantity:
         low, high = self.limits
         return DIVERGING if low < 0 and low == -high else self.kind.colours
 
+    @property
+    def parts(self) -> list[tuple[int, str, str]]:
+        """Number, name and colour of each part where the values are numbers of parts; else nothing."""
+        if not self.kind.parts:
+            return []
+        word, none = self.kind.parts
+        numbers = np.unique(np.rint(self.values)).astype(int).tolist()
+        return [(k, f"{word} {k}" if k else none, PARTS[(k - 1) % (len(PARTS) - 1) + 1 if k else 0]) for k in numbers]
+
 
 def quantity(name: str, values: NDArray[np.floating], areas_mm2: NDArray[np.float64]) -> Quantity:
     """A quantity from an array of the wall's file.
@@ -150,26 +180,38 @@ def quantity(name: str, values: NDArray[np.floating], areas_mm2: NDArray[np.floa
     """
     words, _, unit = re.fullmatch(r"(.*?)( \((.*)\))?", name).groups()  # type: ignore[union-attr]
     slug = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
-    kind = KINDS.get(name, Kind(f"wall-{slug}", words, "viridis", "", from_zero=bool(values.min() >= 0)))
-    exact = values.astype(np.float64)
-    return Quantity(exact, unit or "", kind, _limits(kind, name in KINDS, exact, areas_mm2))
+    note = "Stands in the wall's file; this report has no more words for it."
+    unknown = Kind(f"wall-{slug}", words, "viridis", note, from_zero=bool(values.min() >= 0))
+    kind, exact = KINDS.get(name, unknown), values.astype(np.float64)
+    limits, log = colour_range(kind, name in KINDS, exact, areas_mm2)
+    return Quantity(exact, unit or "", kind, limits, log)
 
 
-def _limits(
+def colour_range(
     kind: Kind, known: bool, values: NDArray[np.float64], areas_mm2: NDArray[np.float64]
-) -> tuple[float, float]:
-    """Range of the colours: what is set, or between percentiles of the area, and the same to both sides of zero where
-    a quantity that is not known to be of one sign has both.
+) -> tuple[tuple[float, float], bool]:
+    """Range of the colours, and whether they follow the logarithm.
+
+    The range is what is set, or lies between percentiles of the area, the same to both sides of zero where a quantity
+    that is not known to be of one sign has both.
+
+    Parameters
+    ----------
+    kind : of the quantity.
+    known : whether its sign is known.
+    values, areas_mm2 : (V,), values and areas of the wall's points.
     """
     if kind.limits:
-        return kind.limits
+        return kind.limits, False
     low, high = weighted_percentiles(values, areas_mm2, (100 - kind.percentile, kind.percentile))
     most = max(abs(low), abs(high))
     if not known and low < -SIGNED_SHARE * most and high > SIGNED_SHARE * most:
-        return -most, most
+        return (-most, most), False
+    if kind.wide and low > 0 and high > SPREAD * low:
+        return (max(low, high / 10**DECADES), high), True
     if kind.from_zero:
-        return 0.0, high if high > 0 else 1.0
-    return (low, high) if high > low else (low - 0.5, low + 0.5)
+        return (0.0, high if high > 0 else 1.0), False
+    return ((low, high) if high > low else (low - 0.5, low + 0.5)), False
 
 
 def read_wall(path: Path) -> tuple[Wall, list[Quantity]]:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import product
 
-import matplotlib as mpl
 import numpy as np
 import vtkmodules.vtkRenderingOpenGL2 as opengl
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from vtkmodules.vtkRenderingCore import (
 )
 
 from pipeline.files.mesh import Mesh
+from pipeline.reporting.colours import AMBIENT, DIFFUSE, STEPS, colour_map
 from pipeline.reporting.scene import View
 
 WINDOWS = ("vtkEGLRenderWindow", "vtkOSOpenGLRenderWindow")
@@ -187,16 +187,21 @@ def see_through_actors(wall: Mesh) -> list[vtkActor]:
     return [surface_actor(wall, GLASS, side="far"), surface_actor(wall, GLASS, 0.18, "near")]
 
 
-def coloured_actor(mesh: Mesh, values: NDArray[np.floating], limits: tuple[float, float], colours: str) -> vtkActor:
-    """A surface coloured by values at its points, (P,), through a matplotlib colour map.
+def coloured_actor(
+    mesh: Mesh, values: NDArray[np.floating], limits: tuple[float, float], colours: str, log: bool = False
+) -> vtkActor:
+    """A surface coloured by values at its points, (P,), through a colour map.
 
     Parameters
     ----------
     mesh : the surface, mm.
     values : (P,) at its points.
     limits : values of the first and the last colour.
-    colours : name of a matplotlib colour map.
+    colours : name of a map; see :func:`colours.colour_map`.
+    log : whether colours follow the logarithm; both limits are above 0 then.
     """
+    if log:
+        values, limits = np.log(np.maximum(values, limits[0])), (np.log(limits[0]), np.log(limits[1]))
     polydata = mesh.to_vtk()
     polydata.GetCellData().Initialize()
     polydata.GetPointData().SetScalars(numpy_to_vtk(np.ascontiguousarray(values, np.float32), deep=True))
@@ -215,7 +220,7 @@ def tube_actor(
     lines : each (P, 4).
     radius_mm : of the tubes.
     limits : values of the first and the last colour.
-    colours : name of a matplotlib colour map.
+    colours : name of a map; see :func:`colours.colour_map`.
     """
     table = np.concatenate(lines)
     offsets = np.concatenate(([0], np.cumsum([len(line) for line in lines]))).astype(np.int64)
@@ -253,7 +258,7 @@ def arrow_actor(
     points_mm, velocity : (P, 3), (x, y, z), LPS.
     length_mm : of the arrows.
     limits : values of the first and the last colour, in the unit of the velocity.
-    colours : name of a matplotlib colour map.
+    colours : name of a map; see :func:`colours.colour_map`.
     """
     polydata, points = vtkPolyData(), vtkPoints()
     points.SetData(numpy_to_vtk(np.ascontiguousarray(points_mm), deep=True))
@@ -295,9 +300,9 @@ def _actor(polydata: vtkPolyData) -> vtkActor:
 
 
 def _colour(actor: vtkActor, limits: tuple[float, float], colours: str) -> None:
-    """Colour by the scalars through one of matplotlib's perceptually uniform maps."""
+    """Colour by the scalars, lit so that they stay those of the bar."""
     table = vtkLookupTable()
-    rgba = (mpl.colormaps[colours](np.linspace(0, 1, 256)) * 255).round().astype(np.uint8)
+    rgba = (colour_map(colours)(np.linspace(0, 1, STEPS)) * 255).round().astype(np.uint8)
     table.SetTable(numpy_to_vtk(rgba, deep=True))
     table.SetTableRange(*limits)
     mapper = actor.GetMapper()
@@ -305,3 +310,6 @@ def _colour(actor: vtkActor, limits: tuple[float, float], colours: str) -> None:
     mapper.UseLookupTableScalarRangeOn()
     mapper.ScalarVisibilityOn()
     mapper.InterpolateScalarsBeforeMappingOn()
+    actor.GetProperty().SetAmbient(AMBIENT)
+    actor.GetProperty().SetDiffuse(DIFFUSE)
+    actor.GetProperty().SetSpecular(0.0)

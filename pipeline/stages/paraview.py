@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """After postprocess, paraview: a script that opens the results of a case in ParaView, in the views of the report.
 
-The script names files beside it, never a path, and holds the ranges of the colours as numbers. It follows ParaView's
+The script names files beside it, never a path, and holds colours and their ranges as numbers. It follows ParaView's
 documentation for 5.12, the first version that reads a time series from VTKHDF, and is tested against a record of the
 names that it uses; ParaView itself did not run it here.
 """
@@ -23,6 +23,10 @@ from pipeline.case.settings.base import RunName, Section, parse
 from pipeline.files.mesh import read_mesh, read_point_arrays
 from pipeline.haemodynamics.indices import weighted_percentiles
 from pipeline.haemodynamics.wall_shear_stress import Wall
+from pipeline.reporting.colours import AMBIENT, DIFFUSE, colour_map
+from pipeline.reporting.figures import PRESSURE_COLOURS, SPEED_COLOURS
+from pipeline.reporting.pictures import SPEED_PERCENTILE
+from pipeline.reporting.quantities import SHEAR, quantity
 from pipeline.reporting.scene import View, around, front_view
 from solver.run.flow_file import Flow, read_flow
 from solver.run.units import words
@@ -36,8 +40,8 @@ BODY = Path(__file__).with_suffix(".txt")
 
 NOTE = "x: left (L), y: posterior (P), z: head (H); mm"
 
-SHEAR_PERCENTILE, SPEED_PERCENTILE = 99.0, 99.9
-"""Colours end at these percentiles of the wall's area and of points, as in the report."""
+PERCENTILE = 99.0
+"""Colours of what is no quantity of the wall end at this percentile of points."""
 
 TUBE_PART = 0.006
 """Radius of tubes around lines, as a part of the picture's height."""
@@ -48,22 +52,16 @@ DISTANCE = 10.0
 MOST_STATISTICS = 4
 """Arrays of the statistics that get a view; the others can be chosen in ParaView."""
 
-VIRIDIS, INFERNO, PLASMA = (f"{name} (matplotlib)" for name in ("Viridis", "Inferno", "Plasma"))
-"""ParaView's names of colour maps whose steps look alike in size: of speed, of stress, and of the rest, as in the
-report."""
+COLOUR_POINTS = 17
+"""Colours of a map that the script names: between them ParaView mixes."""
 
-WALL_ARRAYS = {
-    "TAWSS (Pa)": ("time-averaged wall shear stress (Pa)", INFERNO),
-    "WSS magnitude (Pa)": ("wall shear stress (Pa)", INFERNO),
-    "OSI": ("oscillatory shear index (1)", PLASMA),
-    "pressure (Pa)": ("pressure on the wall (Pa)", PLASMA),
-}
-"""Arrays of the wall, the preferred first, of which two are shown: their titles and colours."""
+WALL_ARRAYS = ("TAWSS (Pa)", "WSS magnitude (Pa)", "OSI", "pressure (Pa)")
+"""Arrays of the wall, the preferred first, of which two are shown."""
 
 LINES = {
-    "streamlines": ("streamlines: ", ("speed (m/s)",), VIRIDIS),
-    "pathlines": ("pathlines: ", ("age (s)", "speed (m/s)"), VIRIDIS),
-    "along": ("along the centreline: ", ("pressure (mmHg)", "pressure (Pa)", "mean speed (m/s)"), PLASMA),
+    "streamlines": ("streamlines: ", ("speed (m/s)",), SPEED_COLOURS),
+    "pathlines": ("pathlines: ", ("age (s)", "speed (m/s)"), SPEED_COLOURS),
+    "along": ("along the centreline: ", ("pressure (mmHg)", "pressure (Pa)", "mean speed (m/s)"), PRESSURE_COLOURS),
 }
 """Files of lines by role: what stands before the array's name in the title, arrays preferred, colours."""
 
@@ -101,7 +99,8 @@ class Panel:
     array, vector : point array that colours it, and whether its magnitude does.
     title : of the colour bar, with the unit.
     low, high : range of the colours, in that unit.
-    colours : ParaView's name of the colour map.
+    log : whether colours follow the logarithm.
+    rgb_points : value, red, green, blue of each of some colours, one after the other, each colour from 0 to 1.
     look : the camera.
     through_mm, normal : of a plane.
     radius_mm : of tubes.
@@ -114,7 +113,8 @@ class Panel:
     title: str
     low: float
     high: float
-    colours: str
+    log: bool
+    rgb_points: tuple[float, ...]
     look: Camera
     through_mm: tuple[float, ...] | None = None
     normal: tuple[float, ...] | None = None
@@ -144,7 +144,7 @@ def panels(
     StageError
         If the wall has no stress.
     """
-    if not any(name in wall_arrays for name in ("TAWSS (Pa)", "WSS magnitude (Pa)")):
+    if not any(name in wall_arrays for name in SHEAR):
         raise StageError("the wall has no array of the wall shear stress; run postprocess again")
     view = front_view(wall.mesh.points_mm)
     side = around(wall.mesh.points_mm, view, [90])[0]
@@ -160,7 +160,9 @@ def panels(
 
     def plane(file: str, array: str, vector: bool, title: str, limits: tuple[float, float], viewpoint: View) -> Panel:
         normal = _plain(viewpoint.toward)
-        return Panel(kind, file, array, vector, title, *limits, VIRIDIS, Camera.of(viewpoint), middle, normal)
+        colours = _rgb_points(SPEED_COLOURS, limits)
+        look = Camera.of(viewpoint)
+        return Panel(kind, file, array, vector, title, *limits, False, colours, look, middle, normal)
 
     speed = (files["flow"], "velocity_m_s", True, "speed (m/s)", (0.0, top or 1.0))
     found.append(plane(*speed, view))
@@ -170,8 +172,9 @@ def panels(
         if name and len(arrays[name]):
             values, radius_mm = arrays[name], round(TUBE_PART * view.height_mm, 4)
             limits, vector = _range(name, values, np.ones(len(values))), values.ndim > 1
-            title = before + words(name)
-            found.append(Panel("tubes", files[role], name, vector, title, *limits, colours, front, radius_mm=radius_mm))
+            title, points = before + words(name), _rgb_points(colours, limits)
+            shown_as = (files[role], name, vector, title, *limits, False, points, front)
+            found.append(Panel("tubes", *shown_as, radius_mm=radius_mm))
     for name, values in islice(statistics.items(), MOST_STATISTICS):
         limits = _range(name, values, np.ones(len(values)))
         found.append(plane(files["statistics"], name, values.ndim > 1, words(name), limits, view))
@@ -187,14 +190,24 @@ def _plain(vector: NDArray[np.float64]) -> tuple[float, ...]:
 def _range(name: str, values: NDArray[Any], weights: NDArray[np.float64]) -> tuple[float, float]:
     """Range of colours: from 0, but for pressures and what is negative, up to a percentile by weight."""
     size = values.astype(np.float64) if values.ndim == 1 else np.linalg.norm(values.astype(np.float64), axis=1)
-    low, high = weighted_percentiles(size, weights, (100 - SHEAR_PERCENTILE, SHEAR_PERCENTILE))
+    low, high = weighted_percentiles(size, weights, (100 - PERCENTILE, PERCENTILE))
     low = low if low < 0 or name.startswith("pressure") else 0.0
     return low, high if high > low else low + 1.0
 
 
 def _on_wall(name: str, values: NDArray[Any], areas_mm2: NDArray[np.float64], file: str, look: Camera) -> Panel:
-    title, colours = WALL_ARRAYS[name]
-    return Panel("wall", file, name, False, title, *_range(name, values, areas_mm2), colours, look)
+    """The wall in the colours of the report."""
+    shown = quantity(name, values, areas_mm2)
+    points = _rgb_points(shown.colours, shown.limits, shown.log)
+    return Panel("wall", file, name, False, shown.label, *shown.limits, shown.log, points, look)
+
+
+def _rgb_points(colours: str, limits: tuple[float, float], log: bool = False) -> tuple[float, ...]:
+    """Colours as ParaView takes them: at even steps of the value, or of its logarithm."""
+    places = np.linspace(0, 1, COLOUR_POINTS)
+    values = np.geomspace(*limits, COLOUR_POINTS) if log else limits[0] + places * (limits[1] - limits[0])
+    table = np.column_stack((values, colour_map(colours)(places)[:, :3]))
+    return tuple(float(f"{value:.6g}") for value in table.ravel())
 
 
 def script(case: str, wall_file: str, shown: Iterable[Panel]) -> str:
@@ -206,7 +219,14 @@ def script(case: str, wall_file: str, shown: Iterable[Panel]) -> str:
     wall_file : name of the wall's file.
     shown : the views.
     """
-    scene = {"name": case, "note": NOTE, "wall": wall_file, "panels": [asdict(panel) for panel in shown]}
+    light = {"ambient": AMBIENT, "diffuse": DIFFUSE}
+    scene = {
+        "name": case,
+        "note": NOTE,
+        "wall": wall_file,
+        "light": light,
+        "panels": [asdict(panel) for panel in shown],
+    }
     text = pformat(scene, width=110, sort_dicts=False)
     return Template(BODY.read_text(encoding="utf-8")).substitute(scene=text)
 

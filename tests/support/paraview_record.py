@@ -39,6 +39,9 @@ PROPERTIES = {
         "AmbientColor",
         "LineWidth",
         "PointSize",
+        "Ambient",
+        "Diffuse",
+        "Specular",
         "SetScalarBarVisibility",
         "SetRepresentationType",
         "RescaleTransferFunctionToDataRange",
@@ -111,7 +114,6 @@ METHODS = {
     "GoToNext",
 }
 
-PRESETS = {f"{name} (matplotlib)" for name in ("Viridis", "Inferno", "Plasma", "Magma")} | {"Cool to Warm", "Fast"}
 CHOICES = {
     "Representation": {"Surface", "Surface With Edges", "Wireframe", "Points", "Outline", "Point Gaussian"},
     "AutomaticRescaleRangeMode": {
@@ -121,6 +123,7 @@ CHOICES = {
         "Update on 'Apply'",
         "Clamp and update every timestep",
     },
+    "ColorSpace": {"RGB", "HSV", "Lab", "CIEDE2000", "Lab/CIEDE2000", "Diverging", "Step"},
     "WindowLocation": {
         "Any Location",
         "Lower Left Corner",

@@ -14,6 +14,7 @@ from pipeline.case.shapes import DirectedShape
 from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.reporting import render, scene
+from pipeline.reporting.colours import colour_map, mappable
 from pipeline.reporting.figures import INLET_COLOURS, OUTLET_COLOURS, SPEED_COLOURS
 from solver.domain.nodes import INLET, OUTLET
 from validation.evidence import Evidence
@@ -90,7 +91,7 @@ def draw_plane(axes: Any, run: Run, shape: DirectedShape, unit_mm: float = 1.0) 
     plane = lengthwise(run, shape)
     ends = [place / unit_mm for places in (plane.right_mm, plane.up_mm) for place in (places[0], places[-1])]
     speed = np.where(plane.inside, plane.speed_m_s, np.nan)
-    drawn = axes.imshow(speed, origin="lower", extent=ends, cmap=SPEED_COLOURS, interpolation="nearest")
+    drawn = axes.imshow(speed, origin="lower", extent=ends, cmap=colour_map(SPEED_COLOURS), interpolation="nearest")
     for line in plane.outline_mm:
         axes.plot(*line.T / unit_mm, color="grey", linewidth=0.8)
     axes.set_axis_off()
@@ -100,17 +101,15 @@ def draw_plane(axes: Any, run: Run, shape: DirectedShape, unit_mm: float = 1.0) 
 
 def _panels(figure: Any, panels: Sequence[Panel], limits: tuple[float, float]) -> None:
     """Pictures side by side, with the colours of the speed."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
     figure.set_size_inches(2 * len(panels) + 1, 2.6)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for place, (title, image) in zip(axes, panels, strict=True):
         place.imshow((image / LEVEL).round() * LEVEL / 255, interpolation="nearest")
         place.set_title(title, fontsize=9)
         place.set_axis_off()
-    colours = ScalarMappable(Normalize(*limits), SPEED_COLOURS)
-    figure.colorbar(colours, ax=list(axes), label="speed (m/s)", shrink=0.7, aspect=25, extend="max")
+    figure.colorbar(
+        mappable(SPEED_COLOURS, limits), ax=list(axes), label="speed (m/s)", shrink=0.7, aspect=25, extend="max"
+    )
 
 
 def _rendered(actors: Sequence[Any], points: NDArray[np.float64], toward: NDArray[np.float64]) -> NDArray[np.uint8]:

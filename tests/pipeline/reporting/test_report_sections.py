@@ -183,6 +183,28 @@ def test_every_scalar_of_the_wall_is_offered_with_a_range_and_only_signed_ones_d
     assert all(low < high for low, high in (each.limits for each in found))
 
 
+def test_stress_over_powers_of_ten_has_logarithmic_colours_and_others_do_not():
+    """By formula: uniform areas, so that percentiles are those of the values."""
+    even, areas = np.linspace(0, 1, 1001), np.ones(1001)
+    sac = quantities.quantity("TAWSS (Pa)", 0.01 * 10 ** (3 * even), areas)  # 0.01 to 10 Pa
+    assert sac.log
+    np.testing.assert_allclose(sac.limits, [0.01 * 10**0.03, 0.01 * 10**2.97], rtol=0.01)
+    narrow = quantities.quantity("TAWSS (Pa)", 1 + 20 * even, areas)
+    assert (narrow.log, narrow.limits[0]) == (False, 0.0)
+    wider = quantities.quantity("RRT (1/Pa)", 1e-6 * 10 ** (9 * even), areas)
+    assert wider.limits[1] == pytest.approx(1000 * wider.limits[0])
+    assert not quantities.quantity("pressure (Pa)", 10 ** (3 * even), areas).log
+    assert not quantities.quantity("TAWSS (Pa)", np.maximum(even - 0.5, 0), areas).log  # half of it at rest
+
+
+def test_numbers_of_parts_have_names_and_colours_of_their_own():
+    sacs = quantities.quantity("sac", np.array([0, 2, 1, 0, 7], np.int8), np.ones(5))
+    numbers, names, colours = zip(*sacs.parts, strict=True)
+    assert (numbers, names) == ((0, 1, 2, 7), ("vessel", "sac 1", "sac 2", "sac 7"))
+    assert len(set(colours)) == 4
+    assert quantities.quantity("OSI", np.zeros(3), np.ones(3)).parts == []
+
+
 def test_a_wall_without_stress_is_refused(tmp_path):
     wall = Wall.of(Pipe().surface(0.5)).mesh
     wall.write(tmp_path / "wall.vtp", {"pressure (Pa)": wall.points_mm[:, 0]})

@@ -17,6 +17,8 @@ from vtkmodules.vtkIOHDF import vtkHDFReader
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
 
 from pipeline.haemodynamics.wall_shear_stress import Wall
+from pipeline.reporting.colours import AMBIENT, DIFFUSE, LIGHTNESS, colour_map, lightness
+from pipeline.reporting.quantities import read_wall
 from pipeline.stages.paraview import MOST_STATISTICS, _compute
 from solver.run.flow_file import FlowStatistics, FlowWriter
 from solver.runtime.errors import StageError
@@ -24,7 +26,6 @@ from solver.runtime.provenance import Job
 from tests.support import paraview_record
 from tests.support.analytic_pipe import Pipe
 from tests.support.geometries import half_way_walls, nodes_from
-from tests.support.paraview_record import PRESETS
 
 SPACING_MM = 0.4
 PULSE = (0.5, 1.0)
@@ -110,7 +111,7 @@ def test_four_views_show_stress_oscillation_and_two_planes_of_the_flow(folder):
         ("POINTS", "velocity_m_s", "Magnitude"),
     ]
     titles = [record.bars[id(colours), id(view)].Title for _, view, _, colours in shown]
-    assert titles == ["time-averaged wall shear stress (Pa)", "oscillatory shear index (1)"] + ["speed (m/s)"] * 2
+    assert titles == ["time-averaged wall shear stress (Pa)", "oscillatory shear index"] + ["speed (m/s)"] * 2
     assert [source.kind for source, *_ in shown] == ["XMLPolyDataReader"] * 2 + ["Slice"] * 2
     normals = [source.SliceType.Normal for source, *_ in shown[2:]]
     np.testing.assert_allclose(np.dot(*normals), 0, atol=1e-5)
@@ -118,20 +119,31 @@ def test_four_views_show_stress_oscillation_and_two_planes_of_the_flow(folder):
     assert [record.views.index(other) for _, other in record.links] == [1, 2]  # the fourth looks from the side
 
 
-def test_colours_are_even_to_the_eye_and_reach_to_the_percentiles_of_the_report(folder):
+def test_colours_ranges_and_light_are_those_of_the_report(folder):
     _compute(job(folder))
     record = paraview_record.run(folder / "open-in-paraview.py")
-    for colours in record.colours.values():
-        ((preset, rescaled),) = set(colours.called("ApplyPreset"))
-        assert preset in PRESETS - {"Cool to Warm", "Fast"}
-        assert rescaled is True
+    points = {name: np.reshape(colours.RGBPoints, (-1, 4)) for name, colours in record.colours.items()}
+    for name, colours in record.colours.items():
+        assert (np.diff(points[name][:, 0]) > 0).all()
         assert colours.AutomaticRescaleRangeMode == "Never"
-    ((low, high),) = record.colours["TAWSS (Pa)"].called("RescaleTransferFunction")
-    assert low == 0
-    # the stress grows along the pipe's rings from 0 to 2 Pa: 99 % of the area lie below 99 % of it, to half of one of
-    # the 20 rings
-    assert high == pytest.approx(0.99 * 2, abs=0.05)
-    (low, high), *_ = record.colours["velocity_m_s"].called("RescaleTransferFunction")
+        light = lightness(points[name][:, 1:])
+        assert LIGHTNESS[0] - 1 < light[0] < light[-1] < LIGHTNESS[1] + 1  # four digits of a colour
+    for _, _, display, _ in panels_of(record):
+        assert (display.Ambient, display.Diffuse, display.Specular) == (AMBIENT, DIFFUSE, 0.0)
+    _, shown = read_wall(folder / "wall.vtp")
+    in_report = {each.label: each for each in shown}
+    for name, label in (("TAWSS (Pa)", "time-averaged wall shear stress (Pa)"), ("OSI", "oscillatory shear index")):
+        quantity = in_report[label]
+        np.testing.assert_allclose(points[name][[0, -1], 0], quantity.limits, rtol=1e-5)  # six digits
+        assert record.colours[name].UseLogScale == quantity.log
+        expected = colour_map(quantity.colours)(np.linspace(0, 1, len(points[name])))[:, :3]
+        np.testing.assert_allclose(points[name][:, 1:], expected, atol=1e-5)
+    # the stress grows along the pipe's rings from 0 to 2 Pa, evenly: from 1 % to 99 % of it are more than a factor of
+    # thirty; to half of one of the 20 rings
+    np.testing.assert_allclose(points["TAWSS (Pa)"][[0, -1], 0], [0.01 * 2, 0.99 * 2], atol=0.05)
+    assert record.colours["TAWSS (Pa)"].UseLogScale == 1
+    np.testing.assert_allclose(np.diff(np.log(points["TAWSS (Pa)"][:, 0]), 2), 0, atol=1e-4)
+    low, *_, high = points["velocity_m_s"][:, 0]
     assert low == 0
     assert 0.95 < high / (2 * 0.1) <= 1  # twice the mean speed on the axis, which a node is near, at the faster time
 
@@ -168,7 +180,7 @@ def test_pressures_are_not_shown_from_zero(folder, tmp_path):
     writer.Write()
     _compute(job(tmp_path))
     record = paraview_record.run(tmp_path / "open-in-paraview.py")
-    ((low, high),) = record.colours["pressure (Pa)"].called("RescaleTransferFunction")
+    low, high = record.colours["pressure (Pa)"].RGBPoints[0], record.colours["pressure (Pa)"].RGBPoints[-4]
     assert 1e4 <= low < high <= 1.01e4
     assert {"WSS magnitude (Pa)", "pressure (Pa)", "velocity_m_s"} == set(record.colours)
 
