@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from vtkmodules.util.numpy_support import numpy_to_vtk, numpy_to_vtkIdTypeArray
+from vtkmodules.util.numpy_support import numpy_to_vtk, numpy_to_vtkIdTypeArray, vtk_to_numpy
 from vtkmodules.vtkCommonCore import vtkPoints, vtkStringArray
 from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
-from vtkmodules.vtkIOXML import vtkXMLPolyDataWriter
+from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
 
 from pipeline.files import vtk_file
+from solver.runtime.errors import StageError
 
 
 def write_lines(
@@ -41,6 +42,38 @@ def write_lines(
     for name, values in on_lines.items():
         polydata.GetCellData().AddArray(_array(name, values))
     _write(polydata, path)
+
+
+def read_lines(
+    path: Path,
+) -> tuple[NDArray[np.floating], NDArray[np.int64], dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """What :func:`write_lines` wrote, of numbers alone: points, offsets, arrays at points and on lines.
+
+    Raises
+    ------
+    StageError
+        If it is no such file.
+    """
+    reader = vtkXMLPolyDataReader()
+    if not reader.CanReadFile(str(path)):
+        raise StageError(f"{path}: no VTP file that can be read; run trace again")
+    reader.SetFileName(str(path))
+    reader.Update()
+    polydata = reader.GetOutput()
+    if not polydata.GetNumberOfLines():
+        return (
+            np.empty((0, 3)),
+            np.zeros(1, np.int64),
+            _arrays(polydata.GetPointData()),
+            _arrays(polydata.GetCellData()),
+        )
+    points = vtk_to_numpy(polydata.GetPoints().GetData())
+    offsets = vtk_to_numpy(polydata.GetLines().GetOffsetsArray()).astype(np.int64)
+    return points, offsets, _arrays(polydata.GetPointData()), _arrays(polydata.GetCellData())
+
+
+def _arrays(data: Any) -> dict[str, NDArray[Any]]:
+    return {data.GetArrayName(k): vtk_to_numpy(data.GetArray(k)) for k in range(data.GetNumberOfArrays())}
 
 
 def write_points(path: Path, points_mm: NDArray[np.floating], at_points: Mapping[str, NDArray[Any]]) -> None:

@@ -85,9 +85,9 @@ def animate(
     log : of the progress.
     """
     view = front_view(wall.points_mm)
-    round_s = period_s or _median_way_s(paths)
-    tail_s = TAIL * min(round_s, _median_way_s(paths))
-    shown, phase_s = _pick(paths, round_s, period_s is not None)
+    round_s = period_s or median_way_s(paths)
+    tail_s = TAIL * min(round_s, median_way_s(paths))
+    shown, phase_s = pick(paths, round_s, period_s is not None, SHOWN)
     speeds = (0.0, float(np.percentile(paths.speed_m_s, SPEED_PERCENTILE)) if len(paths.speed_m_s) else 1.0)
     radius = min((opening.radius_mm for opening in nodes.openings), default=min(view.width_mm, view.height_mm) / 12)
     moments = np.arange(frames) * round_s / frames
@@ -107,17 +107,27 @@ def animate(
     return Animation(_to_gif(pictures), render.window_class() or "matplotlib")
 
 
-def _median_way_s(paths: Paths) -> float:
+def median_way_s(paths: Paths) -> float:
     """Median time from release to the end of a path, weighted by flow."""
     return weighted_percentiles(paths.lasted_s(), paths.flux, (50,))[0] if len(paths.flux) else 1.0
 
 
-def _pick(paths: Paths, round_s: float, released: bool) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Paths that are shown, as often as they stand for flow, and the time of each one's release in a round."""
+def pick(
+    paths: Paths, round_s: float, released: bool, count_at_once: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Paths that are shown, as often as they stand for flow, and the time of each one's release in a round.
+
+    Parameters
+    ----------
+    paths : of particles.
+    round_s : after which each goes the same way again.
+    released : whether times of release are those of the paths, as in a periodic flow.
+    count_at_once : how many are to be seen at a time, about.
+    """
     if not len(paths.flux):
         return np.empty(0, np.int64), np.empty(0)
     at_once = float(paths.lasted_s() @ paths.flux) / float(paths.flux.sum()) / round_s  # of one path, on average
-    count = int(np.clip(round(SHOWN / max(at_once, 1e-9)), 1, len(paths.flux)))
+    count = int(np.clip(round(count_at_once / max(at_once, 1e-9)), 1, len(paths.flux)))
     total = np.cumsum(paths.flux)
     rows = np.unique(np.searchsorted(total, (np.arange(count) + 0.5) / count * total[-1]))
     phase = paths.released_s[rows] if released else np.arange(len(rows)) * SPREAD % 1 * round_s

@@ -48,5 +48,6 @@ def fill(module: Path, context: Mapping[str, Any], style_of: Path | None = None)
 
 
 def report_page(context: Mapping[str, Any]) -> str:
-    """The page of a case."""
-    return fill(Path(__file__), context)
+    """The page of a case, whose script has a second one for what it reckons."""
+    reckoning = Path(__file__).with_name("vessel.js").read_text(encoding="utf-8")
+    return fill(Path(__file__), {**context, "reckoning": Markup(reckoning)})

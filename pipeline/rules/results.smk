@@ -128,6 +128,7 @@ rule report:
         indices=own(rules.postprocess.output.indices),
         particles=rules.trace.output.numbers,
         animation=rules.trace.output.animation,
+        pathlines=rules.trace.output.pathlines,
     output:
         report="results/{case}/report.html",
         figures=report(

@@ -28,6 +28,7 @@ from pipeline.reporting.centreline_figure import read_centreline_profile
 from pipeline.reporting.content import angle_histograms, context
 from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.page import embed, report_page
+from pipeline.reporting.particle_layer import Moving, moving, read_paths
 from pipeline.reporting.quantities import read_wall
 from pipeline.reporting.render import REMEDY, window_class
 from pipeline.reporting.report_settings import ReportInput
@@ -122,8 +123,16 @@ def _draw(job: Job, pictures: made.Pictures, shown: made.Shown, lines_wanted: in
             openings,
             opening_colours(openings),
             made.turned(shown.wall),
+            _particles(job),
         )
     )
+
+
+def _particles(job: Job) -> Moving | None:
+    """Particles for the view to turn; none without their paths."""
+    if "pathlines" not in job.inputs:
+        return None
+    return moving(read_paths(job.inputs["pathlines"]), read_json(job.inputs["particles"])["period_s"])
 
 
 def _animation(job: Job) -> dict[str, str] | None:
@@ -159,6 +168,7 @@ if __name__ == "__main__":
             "along": "flow along the centreline, from postprocess (centreline_flow.csv)",
             "particles": "residence of particles, from trace (particles.json)",
             "animation": "particles that move, from trace (particles.gif)",
+            "pathlines": "paths of particles, from trace (pathlines.vtp); only with particles",
             "grid": "the study of the spacing (grid_convergence.json)",
         },
         outputs={"report": "the page (.html)", "figures": "folder for the pictures (PNG)"},
@@ -172,6 +182,7 @@ if __name__ == "__main__":
             "along",
             "particles",
             "animation",
+            "pathlines",
             "grid",
         ),
     )

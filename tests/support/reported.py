@@ -14,6 +14,7 @@ from unittest import mock
 import numpy as np
 from PIL import Image
 
+from pipeline.files.lines import write_lines
 from pipeline.files.mesh import Mesh, write_openings
 from pipeline.haemodynamics.trust import of_particles
 from pipeline.reporting import figures, render
@@ -237,6 +238,7 @@ MORE = {
 }
 
 PARTICLES = {
+    "period_s": None,
     "warnings": [],
     "in_volume": {"not_washed_out_share": 0.025},
     "trust": of_particles({"in_volume": {"lost_share": 0.0}}, ()),
@@ -247,6 +249,7 @@ OPTIONAL = {
     "along": "centreline_flow.csv",
     "particles": "particles.json",
     "animation": "particles.gif",
+    "pathlines": "pathlines.vtp",
     "grid": "grid_convergence.json",
 }
 
@@ -274,9 +277,26 @@ def enrich(results: Path, folder: Path) -> Path:
     (folder / "particles.json").write_text(json.dumps(PARTICLES))
     frames = [Image.new("P", (8, 8), shade) for shade in (0, 200)]
     frames[0].save(folder / "particles.gif", save_all=True, append_images=frames[1:])
+    _write_paths(folder / "pathlines.vtp")
     wall = Mesh.read(folder / "wall.vtp")
     wall.write(folder / "wall.vtp", wall_arrays(wall))
     return folder
+
+
+def _write_paths(path: Path) -> None:
+    """Straight paths along the pipe, as fast as the flow there, eight around its axis."""
+    pipe = Pipe(length_mm=14.0)
+    first, second, axis = pipe.frame()
+    along = np.linspace(-6.9, 6.9, 30)
+    places, times = [], []
+    for angle in np.arange(8) * np.pi / 4:
+        beside = pipe.radius_mm / 2 * (np.cos(angle) * first + np.sin(angle) * second)
+        places.append(beside + along[:, None] * axis)
+        times.append((along - along[0]) * 1e-3 / (1.5 * pipe.mean_speed_m_s))
+    speeds = np.full(8 * 30, 1.5 * pipe.mean_speed_m_s)
+    at_points = {"time (s)": np.concatenate(times), "speed (m/s)": speeds}
+    on_lines = {"released (s)": np.zeros(8), "left through": np.full(8, 2, np.int8)}
+    write_lines(path, np.concatenate(places), np.arange(9) * 30, at_points, on_lines)
 
 
 def wall_arrays(wall: Mesh) -> dict[str, np.ndarray]:
@@ -293,5 +313,6 @@ def wall_arrays(wall: Mesh) -> dict[str, np.ndarray]:
         "TAWSS gradient (Pa/mm)": np.abs(np.cos(5 * long)),
         "pressure (Pa)": 70 * (1 - long),
         "swirl (1/s)": np.sin(6 * long) * 40,
+        "sac": (long > 0.7).astype(np.int8),
         "WSS (Pa)": np.column_stack((x, y, z)),
     }

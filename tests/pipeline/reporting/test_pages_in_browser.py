@@ -4,12 +4,17 @@
 import base64
 import csv
 import io
+import json
 import re
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from pipeline.files.mesh import Mesh
+from pipeline.haemodynamics.indices import weighted_percentiles
+from pipeline.haemodynamics.wall_shear_stress import Wall
 from tests.pipeline.stages.test_cohort import indices, made
 from tests.support import chromium
 from tests.support.reported import OPTIONAL, enrich, leave, make
@@ -56,7 +61,9 @@ def test_the_report_opens_without_complaint_and_without_a_network(report):
     report.settle()
     assert report.run("complaints") == []
     assert local(report)
-    wide = "[...document.images].every((image) => image.complete && image.naturalWidth > 0)"
+    wide = (  # that of the view comes when the page is printed
+        "[...document.querySelectorAll('img[src]')].every((image) => image.complete && image.naturalWidth > 0)"
+    )
     assert report.run(wide)
 
 
@@ -75,6 +82,10 @@ def test_the_vessel_is_drawn_and_turns_by_mouse_keys_and_menu(report):
     first = report.shot("#vessel")
     assert coloured(first) > 0.01
     camera = "JSON.stringify(document.querySelector('#vessel').layout.scene.camera.eye)"
+    looked = (
+        "(({ eye, center }) => ['x', 'y', 'z'].map((axis) => eye[axis] - center[axis]))"
+        "(document.querySelector('#vessel').layout.scene.camera)"
+    )
     eyes, pictures = [report.run(camera)], [first]
     box = report.run("document.querySelector('#vessel').getBoundingClientRect().toJSON()")
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 3
@@ -99,35 +110,194 @@ def test_the_vessel_is_drawn_and_turns_by_mouse_keys_and_menu(report):
     assert len(set(eyes)) == 4
     for before, after in pairwise(pictures):
         assert (np.abs(before - after).max(axis=-1) > 30).mean() > 0.003
-    np.testing.assert_allclose(
-        report.run("(({ x, y, z }) => [x, y, z])(document.querySelector('#vessel').layout.scene.camera.eye)"),
-        [1.05, 0, 0],  # LPS: x to the patient's left
-    )
+    eye = np.array(report.run(looked))
+    np.testing.assert_allclose(eye / np.linalg.norm(eye), [1, 0, 0], atol=1e-6)  # LPS: x to the patient's left
     assert report.run("complaints") == []
 
 
-def test_every_quantity_changes_the_colours_and_the_title_of_the_bar(report):
+def choose(report, name: str, value) -> None:
+    """Set a control as a reader would, and wait until the view is drawn again."""
+    drawn = "Number(document.querySelector('#vessel').dataset.drawn)"
+    before = report.run(drawn)
+    report.run(
+        f"(() => {{ const control = document.getElementById('{name}'), value = {json.dumps(value)};"
+        " if (control.type === 'checkbox') control.checked = value; else control.value = value;"
+        " control.dispatchEvent(new Event(control.type === 'range' ? 'input' : 'change')); })()"
+    )
+    if name != "side":
+        report.run(
+            f"new Promise((next) => {{ const wait = () => {drawn} > {before} ? next(0) : setTimeout(wait, 20);"
+            " wait(); })"
+        )
+    report.run("new Promise((next) => setTimeout(next, 150))")  # plotly draws in the next frame
+    report.settle()
+
+
+def trace(report, number: int, *keys: str) -> list:
+    """Keys of a trace as plotly holds them."""
+    given = f"document.querySelector('#vessel')._fullData[{number}]"
+    plain = "((value) => (ArrayBuffer.isView(value) ? Array.from(value) : value))"
+    return [report.run(f"{plain}({given}['{key}'])") for key in keys]
+
+
+def test_every_quantity_is_explained_and_changes_colours_and_legend(report):
     options = report.run("[...document.querySelectorAll('#quantity option')].map(({ value, text }) => [value, text])")
-    assert len(options) == 10  # nine scalars and the streamlines
+    assert len(options) == 11  # ten scalars and glass
     seen = set()
     for value, text in options:
-        report.run(
-            f"(() => {{ const menu = document.getElementById('quantity'); menu.value = '{value}';"
-            " menu.dispatchEvent(new Event('change')); })()"
+        choose(report, "quantity", value)
+        legend, meaning = (
+            report.run(f"document.getElementById('{name}').textContent") for name in ("legend", "meaning")
         )
-        shown = f"document.querySelector('#vessel').dataset.shown === '{value}'"
-        report.run(f"new Promise((next) => {{ const wait = () => {shown} ? next(0) : setTimeout(wait, 20); wait(); }})")
-        report.settle()
-        title = report.run(
-            "[...document.querySelectorAll('#vessel .infolayer [class*=title]')]"
-            ".map((each) => each.textContent).join('|')"
-        )
-        assert ("speed (m/s)" if value == "lines" else text) in title
         picture = report.shot("#vessel")
-        assert coloured(picture[: int(0.85 * len(picture))]) > 0.005
+        if value == "glass":
+            assert legend == ""
+        else:
+            assert legend.startswith(text)
+            assert meaning.lower().startswith(f"{text}. ".lower())
+            assert len(meaning) > len(text) + 20
+            assert coloured(picture) > 0.02  # of parts only the sac
         seen.add(picture.tobytes())
     assert len(seen) == len(options)
     assert report.run("complaints") == []
+
+
+def test_numbers_of_parts_have_a_legend_of_names_and_two_colours(report):
+    names = report.run("[...document.querySelectorAll('#quantity option')].map(({ text }) => text)")
+    choose(report, "quantity", str(names.index("sacs")))
+    assert report.run("[...document.querySelectorAll('#legend .part')].map((part) => part.textContent)") == [
+        "vessel",
+        "sac 1",
+    ]
+    assert report.run("document.querySelectorAll('#legend .band').length") == 0
+    assert report.run("document.getElementById('log').disabled")
+    intensity, mode = trace(report, 0, "intensity", "intensitymode")
+    assert mode == "cell"
+    assert set(intensity) == {0, 1}
+
+
+def test_the_range_of_colours_follows_percentile_and_logarithm(report):
+    """The pipe's stress grows evenly towards the head from 0.5 to 1.5 Pa."""
+    x, y, z, *corners = (np.array(each) for each in trace(report, 0, *"xyzijk"))
+    mesh = Mesh(np.column_stack((x, y, z)), np.column_stack(corners).astype(int), np.zeros(len(corners[0]), np.int8))
+    areas = Wall.of(mesh).areas_mm2
+
+    def expected(*percents: float) -> list[float]:
+        return weighted_percentiles(0.5 + (z - z.min()) / np.ptp(z), areas, percents)
+
+    assert trace(report, 0, "cmin", "cmax") == pytest.approx([0, *expected(99)], abs=0.01)
+    choose(report, "percentile", 80)
+    assert trace(report, 0, "cmin", "cmax") == pytest.approx([0, *expected(80)], abs=0.01)
+    assert report.run("document.getElementById('percentile-told').textContent") == "80 % of the wall"
+    choose(report, "log", True)
+    found = trace(report, 0, "cmin", "cmax")
+    assert found == pytest.approx(np.log10(expected(20, 80)), abs=0.01)
+    ticks = report.run("[...document.querySelectorAll('#legend .ticks span')].map((tick) => tick.textContent)")
+    assert ticks == ["1"]
+    choose(report, "quantity", "8")  # another quantity begins as the page says
+    assert report.run("document.getElementById('percentile').value") == "99"
+    report.run("document.getElementById('reset').click()")
+    report.run("new Promise((next) => setTimeout(next, 800))")
+    assert trace(report, 0, "cmin", "cmax") == pytest.approx([0, *expected(99)], abs=0.01)
+    assert report.run("complaints") == []
+
+
+def test_what_is_cut_away_is_gone_exactly_up_to_the_plane(report):
+    """Half of the pipe towards the head, whose wall then ends in the plane, with values mixed along the cut edges."""
+    z, corners = trace(report, 0, "z", "i")
+    low, high = min(z), max(z)
+    choose(report, "cut", "head")
+    cut_z, *corners_of = trace(report, 0, "z", "i", "j", "k")
+    used = np.array(cut_z)[np.unique(np.concatenate(corners_of).astype(int))]
+    assert used.max() == pytest.approx((low + high) / 2, abs=1e-4)  # float32
+    assert used.min() == pytest.approx(low, abs=1e-4)
+    (values,) = trace(report, 0, "intensity")
+    assert len(values) == len(cut_z) > len(z)
+    rim = np.isclose(cut_z, (low + high) / 2, atol=1e-4)
+    np.testing.assert_allclose(np.array(values)[rim], 1.0, atol=0.01)  # half-way from 0.5 to 1.5 Pa
+    assert len(corners_of[0]) < 0.7 * len(corners)
+    choose(report, "cut", "")
+    assert len(trace(report, 0, "i")[0]) == len(corners)
+
+
+def test_streamlines_and_particles_are_layers_and_particles_move(report):
+    assert trace(report, 2, "visible") + trace(report, 3, "visible") == [False, False]
+    choose(report, "lines", True)
+    choose(report, "particles", True)
+    assert trace(report, 0, "visible") + trace(report, 2, "visible") + trace(report, 3, "visible") == [True] * 3
+    assert report.run("document.getElementById('legend').textContent").count("speed (m/s)") == 1
+    (before,) = trace(report, 3, "x")
+    report.run("document.getElementById('play').click()")
+    report.run("new Promise((next) => setTimeout(next, 1500))")
+    report.run("document.getElementById('play').click()")
+    (after,) = trace(report, 3, "x")
+    assert len(before) > 0
+    assert len(after) > 0
+    assert before != after
+    assert report.run("complaints") == []
+
+
+def test_labels_do_not_overprint_and_the_vessel_fills_the_frame(report):
+    boxes = (
+        "[...document.querySelectorAll('#frame, #labels span:not([hidden])')].map((label) => {"
+        " const { left, top, right, bottom } = label.getBoundingClientRect(); return [left, top, right, bottom]; })"
+    )
+    for width in (1280, 390):
+        report.screen(width, 900)
+        report.run("new Promise((next) => setTimeout(next, 400))")
+        for side in ("front", "the patient's left", "head", "initial view"):
+            choose(report, "side", side)
+            report.run("new Promise((next) => setTimeout(next, 300))")
+            report.run("document.getElementById('frame').scrollIntoView()")
+            (frame, *found) = np.array(report.run(boxes))
+            assert len(found) > 3
+            for k, one in enumerate(found):
+                for other in found[k + 1 :]:
+                    assert (np.minimum(one[2:], other[2:]) < np.maximum(one[:2], other[:2]) + 0.5).any()
+                assert (one[:2] >= frame[:2] - 1).all()
+                assert (one[2:] <= frame[2:] + 1).all()
+            picture = report.shot("#vessel")
+            rows, columns = np.nonzero(np.ptp(picture, axis=-1) > 40)
+            filled = max(np.ptp(rows) / len(picture), np.ptp(columns) / picture.shape[1])
+            assert 0.85 < filled < 1.0  # 0.92 by the wall; labels have colours, too
+    report.screen(1280, 900)
+
+
+def test_controls_work_by_keyboard(report):
+    focus = "document.getElementById('{}').focus()"
+
+    def key(name: str, code: int = 0, text: str = "") -> None:
+        more = {"windowsVirtualKeyCode": code} | ({"text": text} if text else {})
+        report.call("Input.dispatchKeyEvent", type="keyDown", key=name, code=name, **more)
+        report.call("Input.dispatchKeyEvent", type="keyUp", key=name, code=name, windowsVirtualKeyCode=code)
+        report.run("new Promise((next) => setTimeout(next, 500))")
+
+    report.run(focus.format("percentile"))
+    key("ArrowLeft", 37)
+    assert report.run("document.getElementById('percentile-told').textContent") == "98.5 % of the wall"
+    report.run(focus.format("lines"))
+    key(" ", 32, " ")
+    assert trace(report, 2, "visible") == [True]
+    report.run(focus.format("reset"))
+    key("Enter", 13, "\r")
+    assert trace(report, 2, "visible") == [False]
+    assert report.run("document.getElementById('percentile-told').textContent") == "99 % of the wall"
+
+
+def test_the_view_is_saved_with_labels_and_legend(report):
+    url = report.run(
+        "(() => { let url; const click = HTMLAnchorElement.prototype.click;"
+        " HTMLAnchorElement.prototype.click = function () { url = this.href; };"
+        " document.getElementById('save').click(); HTMLAnchorElement.prototype.click = click; return url; })()"
+    )
+    saved = np.asarray(Image.open(io.BytesIO(base64.b64decode(url.split(",")[1]))).convert("RGB")).astype(int)
+    shown = report.run(
+        "[document.getElementById('labels').clientWidth, document.getElementById('labels').clientHeight]"
+    )
+    assert saved.shape[1] >= shown[0]
+    view, legend = np.split(saved, [round(shown[1] * saved.shape[1] / shown[0])])
+    assert coloured(view) > 0.05
+    assert coloured(legend) > 0.05
 
 
 def test_the_wheel_scrolls_the_page_until_the_view_is_taken(report):
@@ -169,6 +339,7 @@ def test_a_phone_shows_the_report_in_its_width_and_scrolls_over_the_view(browser
 
 
 def test_on_paper_the_report_has_pages_and_nothing_to_touch(report):
+    assert report.run("document.querySelector('#printed').getClientRects().length") == 0
     pdf = base64.b64decode(report.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"])
     assert pdf.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) > 3
@@ -180,6 +351,8 @@ def test_on_paper_the_report_has_pages_and_nothing_to_touch(report):
         )
         assert report.run(hidden)
         assert report.run("document.querySelector('#wall figure').getClientRects().length") == 1
+        assert report.run("document.querySelector('#printed').naturalWidth") > 1000  # the view, taken before printing
+        assert report.run("document.querySelector('#printed').getClientRects().length") == 1
     finally:
         report.call("Emulation.setEmulatedMedia", media="")
 

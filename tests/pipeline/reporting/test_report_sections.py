@@ -175,9 +175,11 @@ def test_every_scalar_of_the_wall_is_offered_with_a_range_and_only_signed_ones_d
         "transverse wall shear stress (Pa)",
         "gradient of the time-averaged wall shear stress (Pa/mm)",
         "pressure (Pa)",
+        "sacs",
         "swirl (1/s)",
     ]
-    assert [each.colours == quantities.DIVERGING for each in found] == [False] * 8 + [True]
+    assert [each.colours == quantities.DIVERGING for each in found] == [False] * 9 + [True]
+    assert all(each.kind.note for each in found)
     assert found[2].limits == (0.0, 0.5)
     assert found[-1].limits[0] == -found[-1].limits[1]
     assert all(low < high for low, high in (each.limits for each in found))
