@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.haemodynamics.wall_noise import Noise, WallFilter
 from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, place_at, wall_shear_stress
 from solver.domain.nodes import Nodes, Opening
 from solver.runtime.errors import StageError
@@ -130,15 +131,21 @@ class WallAccumulator:
     Parameters
     ----------
     nodes, wall, fit, density_kg_m3 : what the sums need.
+    wall_filter : takes noise away from the stress on the wall; none: it stays as the fit carries it there.
 
     Attributes
     ----------
     slabs : inside each opening.
+    noise : of the stress on the wall at each time; none without a filter.
     shear_over_time, pressure_over_time : (V, 3) and (V,) on the wall at each time, Pa.
     """
 
-    def __init__(self, nodes: Nodes, wall: Wall, fit: WallFit, density_kg_m3: float) -> None:
+    def __init__(
+        self, nodes: Nodes, wall: Wall, fit: WallFit, density_kg_m3: float, wall_filter: WallFilter | None = None
+    ) -> None:
         self._nodes, self._wall, self._fit, self._density = nodes, wall, fit, density_kg_m3
+        self._wall_filter = wall_filter
+        self.noise: list[Noise] = []
         self.slabs = [slab_inside(nodes, opening) for opening in nodes.openings]
         vertices, openings = len(wall.normals), len(nodes.openings)
         self.times = 0
@@ -168,6 +175,11 @@ class WallAccumulator:
         self.times += 1
         shear = wall_shear_stress(self._fit, self._wall.normals, fields.stress_pa)
         magnitude = np.linalg.norm(shear, axis=1)
+        if self._wall_filter:
+            fitted = magnitude
+            magnitude, noise = self._wall_filter(fitted)
+            shear *= np.divide(magnitude, fitted, out=np.ones_like(fitted), where=fitted > 0)[:, None]
+            self.noise.append(noise)
         self.shear_over_time.append(shear.astype(np.float32))
         self.shear += shear
         self.shear_magnitude += magnitude

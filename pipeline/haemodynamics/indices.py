@@ -235,6 +235,9 @@ def _wall(nodes: Nodes, wall: Wall, accumulator: WallAccumulator, fit_nodes: flo
         "shear_max_pa": float(shear.max()),
         "low_shear_fraction": {f"{limit:g} Pa": float(area[shear < limit].sum()) / total for limit in LOW_SHEAR_PA},
     }
+    if accumulator.noise:
+        found["shear_noise"] = float(np.mean([noise.found for noise in accumulator.noise]))
+        found["shear_noise_left"] = float(np.mean([noise.left for noise in accumulator.noise]))
     if accumulator.times > 1:
         found["osi_mean"] = float(area @ oscillatory_shear_index(accumulator)[counted]) / total
     return found

@@ -303,6 +303,8 @@ WALL_FIGURES = {
     "area_mm2",
     "counted_area_mm2",
     "osi_mean",
+    "shear_noise",
+    "shear_noise_left",
     *(f"shear_{which}_pa" for which in ("mean", "min", "p01", "median", "p99", "max")),
 }
 """Keys of the wall's statistics that have words of their own."""
@@ -315,6 +317,11 @@ def _wall_rows(wall: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("1st to 99th percentile", f"{number(wall['shear_p01_pa'])} to {number(wall['shear_p99_pa'])} Pa"),
         ("lowest and highest", f"{number(wall['shear_min_pa'])} and {number(wall['shear_max_pa'])} Pa"),
     ]
+    if "shear_noise" in wall:
+        before, left = (100 * wall[key] for key in ("shear_noise", "shear_noise_left"))
+        rows.append(
+            ("noise of the map, of the value at a place", f"{left:.1f} %; {before:.1f} % before it was lessened")
+        )
     rows += [(f"area below {limit}", f"{100 * share:.1f} %") for limit, share in wall["low_shear_fraction"].items()]
     if "osi_mean" in wall:
         rows.append(("oscillatory shear index (0: one direction, 0.5: to and fro), mean", number(wall["osi_mean"])))

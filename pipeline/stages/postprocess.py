@@ -45,6 +45,7 @@ from pipeline.haemodynamics.sections import find_stations, wall_of_stations
 from pipeline.haemodynamics.trust import judged, trust_of
 from pipeline.haemodynamics.volume import Volume
 from pipeline.haemodynamics.wall_indices import oscillatory_shear_index, wall_arrays
+from pipeline.haemodynamics.wall_noise import WallFilter
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, near_openings, within_period
 from solver.domain import nodes as node_files
 from solver.domain.nodes import Nodes
@@ -110,7 +111,8 @@ def postprocess(
     fit = fit_nodes_to_wall(nodes, wall, settings.fit_nodes)
     density = summary["numbers"]["density_kg_m3"]
     viscosity = density * summary["numbers"]["viscosity_m2_s"]
-    accumulator = WallAccumulator(nodes, wall, fit, density)
+    wall_filter = WallFilter(wall, nodes.spacing_mm) if settings.lessen_noise else None
+    accumulator = WallAccumulator(nodes, wall, fit, density, wall_filter)
     energy = Energy(nodes, surface, wall, fit, accumulator.slabs, density, viscosity)
     profile = _centreline_profile(branches, surface, nodes, wall, settings, density, viscosity) if branches else None
     lines = [np.column_stack((branch.points_mm, branch.radius_mm)) for branch in branches]

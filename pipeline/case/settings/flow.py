@@ -253,6 +253,11 @@ class PostprocessSettings(Section):
     fit_nodes: Annotated[float, Field(ge=2, le=6)] = Field(
         3.0, description="radius, in lattice spacings, of the fit that carries the stress to the wall"
     )
+    lessen_noise: bool = Field(
+        True,
+        description="take what varies along the wall within some spacings, and no more than the noise of the map does,"
+        " out of the wall shear stress; peaks stay",
+    )
     sacs: list[SacSettings] = Field(
         default_factory=list, description="sacs of aneurysms, each by a plane through its neck"
     )
