@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pipeline.files.mesh import Mesh
-from pipeline.haemodynamics.wall_noise import ABOVE_NOISE, WallFilter
+from pipeline.haemodynamics.wall_noise import LARGEST_CHANGE, WallFilter
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from tests.support.analytic_pipe import Pipe
 
@@ -31,13 +31,20 @@ def rms(values, wall):
     return float(np.sqrt(wall.areas_mm2 @ values**2 / wall.areas_mm2.sum()))
 
 
-@pytest.mark.parametrize("part", [0.01, 0.03, 0.1])
+@pytest.mark.parametrize("part", [0.003, 0.01, 0.02])
 def test_noise_of_a_smooth_pipe_falls_by_a_third_and_is_told(wall, part):
     noise = blotchy(wall, part)
     found, told = WallFilter(wall, SPACING_MM)(1 + noise)
     assert rms(found - 1, wall) < 2 / 3 * rms(noise, wall)
     assert told.found == pytest.approx(part, rel=0.5)  # what is longer than the diffusion's length is not in it
     assert told.left < 2 / 3 * told.found
+
+
+def test_no_value_changes_by_more_than_is_said(wall):
+    values = np.abs(1 + blotchy(wall, 0.5))
+    found, told = WallFilter(wall, SPACING_MM)(values)
+    assert np.abs(found / values - 1).max() == pytest.approx(LARGEST_CHANGE, rel=1e-6)
+    assert told.left < told.found
 
 
 def test_noise_is_told_in_proportion_and_whatever_the_unit(wall):
@@ -55,16 +62,15 @@ def test_what_is_constant_stays_and_has_no_noise(wall):
 
 @pytest.mark.parametrize("width_radii", [0.15, 0.3, 0.6, 1.0])
 @pytest.mark.parametrize("height", [0.5, 3.0])
-def test_a_peak_on_a_noisy_wall_stays_within_three_percent_of_what_it_was(wall, width_radii, height):
+def test_a_peak_on_a_noisy_wall_stays_within_two_percent_of_what_it_was(wall, width_radii, height):
     """Narrower than an apex of a bifurcation, to as wide as the vessel."""
     middle = wall.mesh.points_mm[np.argmin(np.abs(wall.mesh.points_mm @ Pipe().frame()[2]))]
     away = np.linalg.norm(wall.mesh.points_mm - middle, axis=1)
     values = (1 + height * np.exp(-0.5 * (away / (2.0 * width_radii)) ** 2)) * (1 + blotchy(wall, 0.01))
-    found, told = WallFilter(wall, SPACING_MM)(values)
+    found, _ = WallFilter(wall, SPACING_MM)(values)
     top = values.argmax()
-    assert found[top] / values[top] == pytest.approx(1, abs=0.03)
-    assert np.percentile(found, 99) / np.percentile(values, 99) == pytest.approx(1, abs=0.03)
-    assert (np.abs(found - values) < 1.5 * ABOVE_NOISE * max(told.found, 0.01) * values.max()).all()
+    assert found[top] / values[top] == pytest.approx(1, abs=0.02)
+    assert np.percentile(found, 99) / np.percentile(values, 99) == pytest.approx(1, abs=0.02)
 
 
 def test_a_finer_lattice_changes_less_of_what_is_smooth(wall):
@@ -74,7 +80,7 @@ def test_a_finer_lattice_changes_less_of_what_is_smooth(wall):
     around = np.arctan2(points @ second, points @ first)
     values = 1 + 0.5 * np.cos(2 * around)
     inner = np.abs(points @ Pipe().frame()[2]) < 12
-    change = [np.abs(WallFilter(wall, spacing)(values)[0] - values)[inner].max() for spacing in (0.4, 0.2)]
+    change = [np.abs(WallFilter(wall, spacing)(values)[0] - values)[inner].max() for spacing in (0.2, 0.1)]
     assert change[1] < change[0] / 4
 
 
