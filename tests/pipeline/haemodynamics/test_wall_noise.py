@@ -32,22 +32,22 @@ def rms(values, wall):
 
 
 @pytest.mark.parametrize("part", [0.003, 0.01, 0.02])
-def test_noise_of_a_smooth_pipe_falls_by_a_third_and_is_told(wall, part):
+def test_noise_of_a_smooth_pipe_falls_by_a_third_and_is_measured(wall, part):
     noise = blotchy(wall, part)
-    found, told = WallFilter(wall, SPACING_MM)(1 + noise)
+    found, measured = WallFilter(wall, SPACING_MM)(1 + noise)
     assert rms(found - 1, wall) < 2 / 3 * rms(noise, wall)
-    assert told.found == pytest.approx(part, rel=0.5)  # what is longer than the diffusion's length is not in it
-    assert told.left < 2 / 3 * told.found
+    assert measured.found == pytest.approx(part, rel=0.5)  # what is longer than the diffusion's length is not in it
+    assert measured.left < 2 / 3 * measured.found
 
 
 def test_no_value_changes_by_more_than_is_said(wall):
     values = np.abs(1 + blotchy(wall, 0.5))
-    found, told = WallFilter(wall, SPACING_MM)(values)
+    found, measured = WallFilter(wall, SPACING_MM)(values)
     assert np.abs(found / values - 1).max() == pytest.approx(LARGEST_CHANGE, rel=1e-6)
-    assert told.left < told.found
+    assert measured.left < measured.found
 
 
-def test_noise_is_told_in_proportion_and_whatever_the_unit(wall):
+def test_noise_is_measured_in_proportion_and_whatever_the_unit(wall):
     noise = blotchy(wall, 0.02)
     small, large = (WallFilter(wall, SPACING_MM)(size * (1 + noise)) for size in (1.0, 1000.0))
     np.testing.assert_allclose(large[0], 1000 * small[0], rtol=1e-4)  # of the solution, 1e-6
@@ -55,9 +55,9 @@ def test_noise_is_told_in_proportion_and_whatever_the_unit(wall):
 
 
 def test_what_is_constant_stays_and_has_no_noise(wall):
-    found, told = WallFilter(wall, SPACING_MM)(np.full(len(wall.normals), 2.5))
+    found, measured = WallFilter(wall, SPACING_MM)(np.full(len(wall.normals), 2.5))
     np.testing.assert_allclose(found, 2.5, rtol=1e-5)  # of the solution, 1e-6
-    assert told.found < 1e-5
+    assert measured.found < 1e-5
 
 
 @pytest.mark.parametrize("width_radii", [0.15, 0.3, 0.6, 1.0])
