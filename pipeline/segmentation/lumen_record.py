@@ -29,6 +29,7 @@ from pipeline.segmentation.region_growing import Mask
 from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
 from pipeline.segmentation.undecided import UNDECIDED, record_of_undecided
+from pipeline.segmentation.unlike_bodies import unlike_bodies
 from pipeline.segmentation.wall_profile import BRIGHT_RIM, DARK_RIM, record_of_dark_rim, record_of_rim, wall_profile
 
 THIN_VOXELS = 4
@@ -108,9 +109,10 @@ def record_of(
     growth_per_percent = sensitivity(table, "voxels", intensity)
     slope = wall_slope(filtered.voxels, spacing_mm, mask, intensity)
     unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
-    other = _of_other(problem, mask, intensity, blur(intensity, slope, spacing_mm) / spacing_mm)
+    blurred = blur(intensity, slope, spacing_mm) / spacing_mm
+    other = _of_other(problem, mask, intensity, blurred)
     wall = _at_the_wall(problem, found, mask, intensity, radii)
-    places = _of_places(problem, found, mask, intensity, wall)
+    places = _of_places(problem, found, mask, intensity, wall, blurred)
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
@@ -152,7 +154,7 @@ def _of_other(problem: Problem, mask: Mask, intensity: Levels, blurred: float) -
 
 
 def _of_places(
-    problem: Problem, found: Lumen, mask: Mask, intensity: Levels, wall: dict[str, Any]
+    problem: Problem, found: Lumen, mask: Mask, intensity: Levels, wall: dict[str, Any], blurred: float
 ) -> dict[str, dict[str, Any] | None]:
     """Places where the mask holds a second lumen, or lacks what is beyond an end.
 
@@ -163,7 +165,12 @@ def _of_places(
     words, key = record_of_sheet(sheet, mask, problem), "one_sided_sheet" if sheet and sheet.one_sided else "dark_sheet"
     beyond = gaps(problem, found, mask, intensity)
     return {
-        "touching_lumens": record_of_touches(mask, problem),
+        "touching_lumens": record_of_touches(
+            mask,
+            problem,
+            unlike_bodies(problem, mask, intensity, blurred),
+            problem.settings.leak_step * intensity.contrast,
+        ),
         **{"dark_sheet": None, "one_sided_sheet": None, key: words},
         "beyond_ends": record_of_gaps(beyond, mask, problem, noise=intensity.noise / intensity.contrast),
     }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cut planes along a seam of two lumens, how much of a mask lies behind it, and the words for both."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -15,7 +16,8 @@ from pipeline.segmentation.barrier import barrier, planes_text
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.region_growing import Mask
 from pipeline.segmentation.seeds import text_mm
-from pipeline.segmentation.side_by_side import Seam, principal_axes, seams
+from pipeline.segmentation.side_by_side import Seam, is_near, principal_axes, seams
+from pipeline.segmentation.throat_cut import least_cut
 
 MOST_PLANES = 8
 """So many discs, one behind the other along a seam, are tried at most."""
@@ -35,7 +37,7 @@ AROUND = 2.0
 """How far around a seam both sides must not hang together, in radii."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # as of seams
 class Touch:
     """Where lumens touch.
 
@@ -43,30 +45,43 @@ class Touch:
     ----------
     seam : of both.
     planes : cut planes that part them, tried; none where none was found.
+    tried : (Z, Y, X) bool, the mask on which they were.
     """
 
     seam: Seam
     planes: tuple[CutPlane, ...]
+    tried: Mask
 
 
-def touches(mask: Mask, volume: Volume) -> list[Touch]:
+def touches(mask: Mask, volume: Volume, unlike: Sequence[Seam], wider: Mask) -> list[Touch]:
     """Where lumens of a mask touch, with what parts them.
 
     Parameters
     ----------
     mask : (Z, Y, X) bool without cavities.
     volume : its grid, isotropic.
+    unlike : necks that brightness tells of; those that shape tells of, too, come once.
+    wider : the mask at a threshold a step lower, whose necks are to be parted.
     """
-    return [Touch(seam, _planes(seam, mask, volume)) for seam in seams(mask)]
+    found = seams(mask)
+    found += [each for each in unlike if not any(is_near(each, other) for other in found)]
+    tried = [(seam, wider if seam.unlike else mask) for seam in found]
+    return [Touch(seam, _planes(seam, each, volume), each) for seam, each in tried]
 
 
 def _planes(seam: Seam, mask: Mask, volume: Volume) -> tuple[CutPlane, ...]:
-    """The fewest discs that part a seam; none where so many do not."""
+    """The fewest discs that part a seam, or the least across a short one; none where none does."""
     for count in range(1, MOST_PLANES + 1):
         for wider in WIDER:
             planes = _discs(seam, count, RIM_VOXELS + wider, volume)
             if _part(planes, seam, mask, volume):
                 return planes
+    z, y, x = (int(n) for n in seam.points[np.linalg.norm(seam.points - seam.points.mean(axis=0), axis=1).argmin()])
+    least = least_cut(mask, (z, y, x), max(seam.depth, 1.0), volume)  # few faces of voxels tell no direction
+    for wider in WIDER:
+        radius_mm = round((least.radius_mm or 0.0) + wider * volume.spacing_mm[0], 2)
+        if _part(planes := (least.model_copy(update={"radius_mm": radius_mm}),), seam, mask, volume):
+            return planes
     return ()
 
 
@@ -85,14 +100,14 @@ def _part(planes: tuple[CutPlane, ...], seam: Seam, mask: Mask, volume: Volume) 
     return bool(free.mean() >= FREE and np.mean((one != other)[free]) >= PARTED)
 
 
-def _on_the_other_side(touch: Touch, own: int, mask: Mask, volume: Volume) -> Touch:
+def _on_the_other_side(touch: Touch, own: int, volume: Volume) -> Touch:
     """The same with discs whose layer of voxels lies behind the seam, as far as they part it there: it is no lumen."""
     seam = touch.seam
     way = volume.direction @ (seam.sides[:, 1 - own] - seam.sides[:, own]).mean(axis=0)[::-1]
     for share, wider in product((1.0, 0.5), WIDER):
         planes = tuple(_moved(plane, share, wider, way, volume) for plane in touch.planes)
-        if _part(planes, seam, mask, volume):
-            return Touch(seam, planes)
+        if _part(planes, seam, touch.tried, volume):
+            return replace(touch, planes=planes)
     return touch
 
 
@@ -124,7 +139,9 @@ def _disc(points: NDArray[np.floating], rim: float, volume: Volume) -> CutPlane:
     return CutPlane(point_mm=(px, py, pz), normal=(nx, ny, nz), radius_mm=round(reach * volume.spacing_mm[0], 2))
 
 
-def record_of_touches(mask: Mask, problem: Problem) -> dict[str, Any] | None:
+def record_of_touches(
+    mask: Mask, problem: Problem, unlike: Sequence[Seam] = (), step: float = 0.0
+) -> dict[str, Any] | None:
     """What ``segmentation.json`` holds of lumens that touch, with the words of the check, and whether discs that were
     tried part them; None where none touch.
 
@@ -134,9 +151,12 @@ def record_of_touches(mask: Mask, problem: Problem) -> dict[str, Any] | None:
     ----------
     mask : (Z, Y, X) bool without cavities.
     problem : as posed.
+    unlike : necks that brightness tells of.
+    step : of the threshold, by which the guard of leaks lowers it.
     """
     filtered, found = problem.filtered, list[tuple[Touch, Mask]]()
-    for touch in touches(mask, filtered):
+    wider = mask | (filtered.voxels >= problem.lower - step) & (filtered.voxels <= problem.upper)
+    for touch in touches(mask, filtered, unlike, wider):
         behind = _behind_it(touch, mask, problem)
         if behind is not None:
             found.append(behind)
@@ -153,17 +173,21 @@ def record_of_touches(mask: Mask, problem: Problem) -> dict[str, Any] | None:
     words = (
         f"two lumens touch at {text_mm(place)} mm over {first.seam.length * spacing_mm:.2g} mm, joined by"
         f" {2 * first.seam.depth * spacing_mm:.2g} mm where the narrower is {2 * first.seam.radius * spacing_mm:.2g} mm"
-        f" wide: {_behind(volume_ml, share)}. Look at segmentation.html there: "
+        f" wide{_unlike(first.seam)}: {_behind(volume_ml, share)}. Look at segmentation.html there: "
     )
     parted = all(touch.planes for touch, _ in found)
     words += _remedy(planes, parted, problem)
     return {"share": round(share, 4), "volume_ml": round(volume_ml, 5), "mm": place, "parted": parted, "words": words}
 
 
+def _unlike(seam: Seam) -> str:
+    return f", and their brightness differs by {seam.unlike:.0%} of the contrast" if seam.unlike else ""
+
+
 def _behind(volume_ml: float, share: float) -> str:
     if not volume_ml:
         return "the vessel touches itself, and blood would take a short cut there"
-    return f"{volume_ml:.3g} mL, a share of {share:.1%} of the mask, lie behind, perhaps a vein or a false lumen"
+    return f"{volume_ml:.3g} mL, a share of {share:.1%} of the mask, lie behind, perhaps a vein, a false lumen or bone"
 
 
 def _remedy(planes: tuple[CutPlane, ...], parted: bool, problem: Problem) -> str:
@@ -188,7 +212,7 @@ def _behind_it(touch: Touch, mask: Mask, problem: Problem) -> tuple[Touch, Mask]
     if {one, other} <= own:
         return None
     if touch.planes and own & {one, other}:
-        touch = _on_the_other_side(touch, 0 if one in own else 1, mask, problem.filtered)
+        touch = _on_the_other_side(touch, 0 if one in own else 1, problem.filtered)
         label = _parts(touch, mask, problem.filtered)
         own = {int(label[seed]) for seed in seeds} - {0}
     return touch, np.asarray((label > 0) & ~np.isin(label, sorted(own)))

@@ -74,6 +74,7 @@ class Seam:
     radius : of the narrower lumen.
     length, width : of the seam, by the principal axes of its faces.
     depth : largest distance to the wall in it.
+    unlike : by how much the brightness of both differs, in the contrast; 0 where nobody looked.
     """
 
     points: NDArray[np.floating]
@@ -82,6 +83,7 @@ class Seam:
     length: float
     width: float
     depth: float
+    unlike: float = 0.0
 
     @property
     def long(self) -> bool:
@@ -227,19 +229,32 @@ def _together(found: list[Seam]) -> list[Seam]:
     """Seams with those near them."""
     done: list[Seam] = []
     for seam in found:
-        for other in [each for each in done if _gap(each, seam) <= TOGETHER * min(each.radius, seam.radius)]:
+        for other in [each for each in done if is_near(each, seam)]:
             done.remove(other)
             points, sides = np.concatenate([other.points, seam.points]), np.concatenate([other.sides, seam.sides])
-            seam = _seam(points, sides, min(other.radius, seam.radius), max(other.depth, seam.depth))
+            seam = seam_of(points, sides, min(other.radius, seam.radius), max(other.depth, seam.depth))
         done.append(seam)
     return done
 
 
-def _gap(one: Seam, other: Seam) -> float:
-    return float(cKDTree(one.points).query(other.points)[0].min())
+def is_near(one: Seam, other: Seam) -> bool:
+    """Whether two seams are so near each other that they are one.
+
+    Parameters
+    ----------
+    one, other : of one mask.
+    """
+    gap = float(cKDTree(one.points).query(other.points)[0].min())
+    return gap <= TOGETHER * min(one.radius, other.radius)
 
 
-def _seam(points: NDArray[np.floating], sides: NDArray[np.int64], radius: float, depth: float) -> Seam:
+def seam_of(points: NDArray[np.floating], sides: NDArray[np.int64], radius: float, depth: float) -> Seam:
+    """A seam with its length and width.
+
+    Parameters
+    ----------
+    points, sides, radius, depth : as of :class:`Seam`.
+    """
     length, width, _ = (float(each) for each in np.ptp(points @ principal_axes(points), axis=0))
     return Seam(points, sides, radius, length, width, depth)
 
@@ -253,7 +268,7 @@ def _judged(cores: _Cores, group: NDArray[np.int64]) -> Iterator[Seam]:
         return
     points = cores.places[faces[:, :2]].mean(axis=1) + start
     depth = float(cores.of(cores.depth, faces[:, :2]).max())
-    seam = _seam(points, cores.places[faces[:, 2:]] + start, radius, depth)
+    seam = seam_of(points, cores.places[faces[:, 2:]] + start, radius, depth)
     if seam.long or (depth <= CROSSING_STRAIGHT * radius and _passing(cores, faces, depth <= CROSSING * radius)):
         yield seam
 

@@ -294,11 +294,11 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         f" seed behind that place{edge.get('fades', '')}"  # what ends dimly looks like another vessel
     )
     return [
+        trust.check("volume behind where two lumens touch", "%", *_share(segmentation, "touching_lumens")),
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
         trust.check("vessel that goes on more dimly, of the mask", "%", *_share(edge, "beyond")),
         trust.check("vessel that fades away, of the mask", "%", *_share(segmentation, "faint_ends")),
         trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words),
-        trust.check("volume behind where two lumens touch", "%", *_share(segmentation, "touching_lumens")),
         trust.check("volume behind a dark sheet in the lumen", "%", *_share(segmentation, "dark_sheet")),
         trust.check("volume behind a sheet that is dark to one side", "%", *_share(segmentation, "one_sided_sheet")),
         trust.check("volume beyond an end, in line with it", "%", *_share(segmentation, "beyond_ends")),
