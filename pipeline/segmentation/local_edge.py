@@ -90,6 +90,8 @@ class LocalEdge:
     change : relative change of the volume, with what lies beyond its ends.
     of_wall : the same without that.
     brighter : (z, y, x) bool in the box, what of the mask, or beside it above `upper`, is brighter than blood.
+    brightest : intensity of blood where it is brightest along the vessel, but for extremes.
+    even : whether contrast is even along the vessel.
     beyond : the mask with what the vessel goes on with beyond its ends.
     """
 
@@ -101,7 +103,18 @@ class LocalEdge:
     change: float
     of_wall: float
     brighter: Mask
+    brightest: float
+    even: bool
     beyond: Followed
+
+    def above_all_blood(self, found: Levels) -> float:
+        """The level that ``segment.upper`` is reckoned from: that of the lumen, or of its brightest part.
+
+        Parameters
+        ----------
+        found : levels in and around the mask.
+        """
+        return found.lumen if self.even else max(found.lumen, self.brightest)
 
 
 def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii: NDArray[np.floating]) -> LocalEdge:
@@ -141,10 +154,15 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
             break
         part, last = grown, moved
     bloom = part | ((here.away <= BLOOM_VOXELS) & (near > problem.upper))
-    brighter = bloom & (near > here.blood + np.maximum(BRIGHTER * contrast, DEVIATIONS * found.noise))
+    least = here.blood + np.maximum(BRIGHTER * contrast, DEVIATIONS * found.noise)
+    low, high = along(contrast[grown]) if grown.any() else (1.0, 1.0)
+    brightest, even = float(np.percentile(here.blood[part], EXTREMES[1])), low >= EVEN * high
+    if not even:  # what is brighter than blood near a dim place may be blood of a bright one
+        least = np.maximum(least, brightest + DEVIATIONS * found.noise)
+    brighter = bloom & (near > least)
     at_wall = grown & (ndimage.distance_transform_edt(~mask[box]) <= REACH_VOXELS)
     change, of_wall = (float(each.sum() / mask.sum() - 1) for each in (grown, at_wall))
-    return LocalEdge(box, share, contrast, level, grown, change, of_wall, brighter, beyond)
+    return LocalEdge(box, share, contrast, level, grown, change, of_wall, brighter, brightest, even, beyond)
 
 
 def _edge(share: NDArray[np.floating], part: Mask, here: Near, spacing_mm: float, step: float) -> float:
@@ -242,7 +260,8 @@ def record_of_bright_wall(edge: LocalEdge, mask: Mask, problem: Problem, found: 
         " there. "
     )
     if problem.settings.upper is None:
-        words += f"To leave it out, set segment.upper: {found.lumen + BRIGHTER * found.contrast:.4g}"
+        upper = edge.above_all_blood(found) + BRIGHTER * found.contrast
+        words += f"To leave it out, set segment.upper: {upper:.4g}"
     else:
         words += "segment.upper leaves it out; where the wall is behind it, no image of this resolution tells"
     return {"share": round(share, 4), "words": words}

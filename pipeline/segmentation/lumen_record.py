@@ -207,7 +207,7 @@ def _at_the_wall(
     return {
         "local_edge": None if found.edge_based else record_of_edge(edge, problem),
         "bright_wall": record_of_bright_wall(edge, mask, problem, intensity),
-        "bright_rim": profile and record_of_rim(profile, problem, intensity),
+        "bright_rim": profile and record_of_rim(profile, edge, problem, intensity),
         "dark_rim": profile and record_of_dark_rim(profile, intensity),
         "undecided": record_of_undecided(edge, found, mask, problem, intensity),
     }

@@ -147,12 +147,13 @@ def wall_profile(edge: LocalEdge, radius: float, problem: Problem) -> WallProfil
     )
 
 
-def record_of_rim(profile: WallProfile, problem: Problem, found: Levels) -> dict[str, Any]:
+def record_of_rim(profile: WallProfile, edge: LocalEdge, problem: Problem, found: Levels) -> dict[str, Any]:
     """What ``segmentation.json`` holds of something bright in the wall, with the words of the check.
 
     Parameters
     ----------
     profile : at the wall.
+    edge : where the wall is by the levels near each place.
     problem : as posed.
     found : levels in and around the mask.
     """
@@ -162,7 +163,7 @@ def record_of_rim(profile: WallProfile, problem: Problem, found: Levels) -> dict
     z, y, x = (int(n) for n in profile.places[own[profile.uneven[own].argmax()]])
     place: Index = (x, y, z)
     share = float(rim.mean())
-    upper = found.lumen + max(
+    upper = edge.above_all_blood(found) + max(
         MIDDLE * found.contrast, DEVIATIONS * found.noise, float(profile.second[own].max()) * found.contrast
     )
     words = (

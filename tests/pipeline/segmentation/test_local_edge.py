@@ -5,12 +5,15 @@ import re
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
+from pipeline.files.volume import Volume
 from pipeline.segmentation.local_edge import LOCAL, WRONG, spread_at_a_place
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import Segmentation, segment
+from tests.support.advice import advised, merged
 from tests.support.strange_images import Strange, scene
 
 NAME = "volume that one threshold misses"
@@ -89,3 +92,25 @@ def test_calcium_at_the_wall_fails_a_check_with_its_place():
     reported = np.array([float(x) for x in re.search(r"most at \(([^)]*)\) mm", check["advice"])[1].split(",")])
     assert np.linalg.norm(reported - image.image.to_mm(place)) < 1.5 * size + spacing[2]
     assert "segment.upper: " in check["advice"]
+
+
+@pytest.mark.parametrize("method", [LOCAL, "threshold"])
+def test_the_upper_limit_for_calcium_lies_above_the_blood_of_the_bright_end(method):
+    """Contrast that falls to a half, a plaque of 2.5 times the contrast in the middle, the seed at the dim end.
+
+    A limit above the blood at the seed alone took 6 % from the bright end. The plaque's rim in the lumen may go.
+    """
+    z, y, x = np.indices((80, 36, 36))
+    vessel = np.hypot(x - 17.5, y - 17.5) < 6
+    share = np.where(vessel, 1 - z / 160, 0)
+    share[np.linalg.norm([x - 24, y - 17.5, z - 40], axis=0) < 3] = 2.5
+    blurred = ndimage.gaussian_filter(50 + 300 * share, 0.8, mode="nearest")
+    voxels = np.random.default_rng(3).normal(blurred, 6).astype(np.float32)
+    volume = Volume(voxels, (0.5,) * 3, (0.0, 0.0, 0.0), np.eye(3))
+    case = {"segment": {"seeds_voxel": [[17, 17, 72]], "method": method}}
+    record = segment(volume, SegmentSettings(**case["segment"]), volume).record
+    check = next(each for each in of_lumen(record) if each["name"] == "calcium or metal at the wall, of the mask")
+    assert not check["passed"]
+    (setting, *_) = [each.settings for each in advised(check["advice"], case) if each.settings]
+    followed = segment(volume, SegmentSettings(**merged(case, setting)["segment"]), volume)
+    assert followed.record["voxels"] == pytest.approx(vessel.sum(), rel=0.03)
