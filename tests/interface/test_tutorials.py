@@ -19,10 +19,13 @@ from unittest.mock import patch
 import pytest
 from matplotlib import pyplot
 
+from pipeline.case.settings.base import parse
+from pipeline.case.settings.yaml_file import read_yaml
 from pipeline.command.__main__ import main, split
 from pipeline.command.cases import configuration
 from pipeline.command.launch import snakemake
 from pipeline.stages import cohort
+from pipeline.stages.phantom import PhantomSettings, SeriesHeader, synthesize, write_series
 from solver.runtime.sources import ROOT
 from tests.pipeline.stages.test_cohort import indices
 from tests.support.project_copy import copy_project
@@ -41,6 +44,19 @@ OF_TINY = {
     "--flow 4.0": "--flow 1.0",
 }
 """The small fork in place of the demo, in the tutorial of a surface."""
+
+
+OF_HEAD = {
+    "filter:\n  region_voxels: {low: [232, 212, 26], high: [284, 275, 54]}\n": "",
+    "seeds_voxel: [[258, 241, 30]]": "seeds_mm: [[4.82, 13.27, -35.22]]",
+    "    - {name: sca_right, role: outlet, near_mm: [-10.1, -27.4, -26.8]}\n": "",
+    "[4.7, -15.3, -53.7]": "[4.4, 13.5, -36.7]",
+    "[-11.4, -30.8, -20.8]": "[10.0, 10.1, -23.9]",
+    "[10.0, -27.0, -20.1]": "[1.0, 11.3, -23.9]",
+    "flow_ml_s: 2.0": "flow_ml_s: 1.0",
+    "--flow 2.0": "--flow 1.0",
+}
+"""The same in place of the head, in the tutorial from DICOM."""
 
 
 class Reader:
@@ -148,6 +164,40 @@ def test_a_surface_becomes_a_case_whose_mistakes_are_refused(reader):
                 reader.type(command)
 
 
+def as_dicom(folder: Path) -> None:
+    """The small fork as a series, in place of the patient's."""
+    made = synthesize(parse(PhantomSettings, read_yaml(ROOT / "data/phantoms/tiny.yaml"), "tiny.yaml"))
+    write_series(made.image, folder / "data/patients/vs-001", SeriesHeader("tiny", 2, "tiny", "AXIAL", 1.0))
+
+
+def test_dicom_becomes_a_case_step_by_step_and_its_table_is_read(reader):
+    """The series is listed and a page made to pick a seed; runs are planned. Results are made up."""
+    as_dicom(reader.folder)
+    listed, *found = blocks(PAGES / "dicom.md", OF_HEAD)
+    assert "1 series in 44 files" in reader.type(listed.text.strip())
+    for block in found:
+        write_file(block, reader.folder)
+        for command in block.commands:
+            if command.startswith("hemolattice run"):
+                case, _, targets = command.removeprefix("hemolattice run ").partition(" -- ")
+                plan = f"hemolattice run {case} --dry-run" + (f" -- {targets}" if targets else "")
+                assert ("rule solve" in reader.type(plan)) == (not targets)
+            elif command == "python table.py":
+                results = reader.folder / "results/basilar"
+                (results / "openings.csv").write_text(
+                    "name,role,flow_share,reynolds,pressure_mmhg,pressure_trust\n"
+                    "basilar,inlet,1,147,1.2,good\npca_left,outlet,0.4,112,0.1,reservation\n"
+                )
+                (results / "indices.csv").write_text(
+                    "quantity,name,value,unit,trust\nwall.shear_mean_pa,,2.25,Pa,good\nwall.shear_p99_pa,,9.18,Pa,good\n"
+                )
+                assert "| pca_left | 40.0% | 112 | 1.10 | reservation |" in reader.type(command)
+            elif command == "hemolattice open basilar":
+                continue  # its page is not made here
+            else:
+                reader.type(command)
+
+
 def made_up_table() -> str:
     """``cohort.csv`` of three cases in two conditions."""
     runs = [f"p0{k}@{condition}" for condition in ("rest", "anaemia") for k in (1, 2, 3)]
@@ -207,6 +257,14 @@ def test_the_page_of_a_surface_goes_to_its_report(tmp_path):
     printed = typed_by_hand("surface.md", tmp_path, OF_TINY)
     assert "vessel: 11 of 11 stages done" in printed
     assert (tmp_path / "results/vessel/report.html").exists()
+
+
+@pytest.mark.slow
+def test_the_page_of_dicom_goes_to_its_table(tmp_path):
+    as_dicom(tmp_path)
+    printed = typed_by_hand("dicom.md", tmp_path, OF_HEAD)
+    assert "| pca_left | " in printed
+    assert (tmp_path / "results/basilar/report.html").exists()
 
 
 @pytest.mark.slow
