@@ -12,9 +12,7 @@ from typing import Any
 from pipeline.case.physiology import LIMITS as PLAUSIBLE
 from pipeline.geometry.surface.volumes import MOST_LOST
 from pipeline.haemodynamics.advice import Advice
-from pipeline.segmentation.local_edge import TOUCHED, WRONG
-from pipeline.segmentation.undecided import UNDECIDED
-from pipeline.segmentation.wall_profile import BRIGHT_RIM, DARK_RIM
+from pipeline.segmentation.limits import BRIGHT_RIM, DARK_RIM, TOUCHED, UNDECIDED, WRONG
 from solver.run.resolution import DROP_ERRORS, STATES, STREAM_ACROSS, WALL_ACROSS, State, grade
 from solver.run.units import MAX_LOSS
 

@@ -61,16 +61,9 @@ EXTREMES = (5, 95)
 EVEN = 0.8
 """Least of the contrast along a vessel over the most, at which it is even: noise and blur change it by less."""
 
-WRONG = 0.03
-"""Change of the volume that is worth a reservation. A threshold half way that a user gives makes a thin vessel 3 to 5 %
-too small by its blur."""
-
 BRIGHTER, DEVIATIONS = 0.4, 5.0
 """How far, in the contrast of the place and in standard deviations of the noise, calcium or metal is brighter than the
 blood beside it at least."""
-
-TOUCHED = 0.01
-"""Part of the mask that is so bright from which it is worth a reservation: its blur takes in about twice as much."""
 
 BLOOM_VOXELS = 3
 """How far from the mask lies what `upper` has left out: its rim is two voxels wide."""

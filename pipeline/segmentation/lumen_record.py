@@ -15,22 +15,17 @@ from pipeline.segmentation.gap import gaps, record_of_gaps
 from pipeline.segmentation.leak import Row, plain_growing, sensitivity
 from pipeline.segmentation.left_vessel import Doubt
 from pipeline.segmentation.levels import Levels
-from pipeline.segmentation.local_edge import (
-    TOUCHED,
-    WRONG,
-    local_edge,
-    record_of_bright_wall,
-    record_of_edge,
-)
+from pipeline.segmentation.limits import BRIGHT_RIM, DARK_RIM, TOUCHED, UNDECIDED, WRONG
+from pipeline.segmentation.local_edge import local_edge, record_of_bright_wall, record_of_edge
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import other_brightness, record_of_other
 from pipeline.segmentation.problem import Lumen, Problem, reaches
 from pipeline.segmentation.region_growing import Mask
 from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
-from pipeline.segmentation.undecided import UNDECIDED, record_of_undecided
+from pipeline.segmentation.undecided import record_of_undecided
 from pipeline.segmentation.unlike_bodies import unlike_bodies
-from pipeline.segmentation.wall_profile import BRIGHT_RIM, DARK_RIM, record_of_dark_rim, record_of_rim, wall_profile
+from pipeline.segmentation.wall_profile import record_of_dark_rim, record_of_rim, wall_profile
 
 THIN_VOXELS = 4
 """Diameter, in voxels, below which a vessel's size is uncertain."""

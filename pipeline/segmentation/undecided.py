@@ -31,10 +31,6 @@ HELD = 0.12
 """Least part of a place that the mask holds: a neighbour of medium brightness lies beyond the wall as a whole, and so
 does a thrombus."""
 
-UNDECIDED = 0.06
-"""Share of the mask from which it is worth a reservation. In vessels without a false lumen, drawn at random, whose
-volume is right, it was at most 0.05 but for one with a void, 0.09 (docs/validation/first-try.md)."""
-
 _ALL = np.ones((3, 3, 3), bool)
 
 

@@ -49,15 +49,8 @@ SHARPER, ELSEWHERE = 0.05, 20
 """How much brighter the layer within is than at the percentile of the same vessel, so that its wall is sharper there
 than one blur makes it; half of `UNEVEN` tells the same then."""
 
-BRIGHT_RIM = 0.15
-"""Part of the middle of the vessel at whose wall it is so, from which it is worth a reservation. In vessels without a
-stent, drawn at random, it was at most 0.12."""
-
 DARKENS = 0.08
 """The same, darker, from which brightness falls towards the wall by more than blur; not below the noise either."""
-
-DARK_RIM = 0.5
-"""Part of the middle of the vessel at whose wall it is so, from which it is worth a reservation."""
 
 MIDDLE = 0.15
 """Least height of `upper` above the lumen, in the contrast, that is advised."""

@@ -7,7 +7,8 @@ from scipy import ndimage
 
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
-from pipeline.segmentation.undecided import UNDECIDED, undecided
+from pipeline.segmentation.limits import UNDECIDED
+from pipeline.segmentation.undecided import undecided
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import segment
 from tests.pipeline.segmentation.test_dark_sheet import BLOOD, HALF, RADIUS, SHIFT, TISSUE, dissected

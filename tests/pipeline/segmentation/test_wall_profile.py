@@ -8,7 +8,7 @@ import pytest
 from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
-from pipeline.segmentation.wall_profile import BRIGHT_RIM
+from pipeline.segmentation.limits import BRIGHT_RIM
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import segment
