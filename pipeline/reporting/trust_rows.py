@@ -75,14 +75,20 @@ def _evidence_words(evidence: Mapping[str, Any]) -> str:
 
 
 def by_state(trust: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
-    """Which figures are good, usable with reservation, and not usable: state, words, figures with the reasons."""
+    """Which figures are good, usable with reservation, and not usable: state, words, figures with the reasons. A reason
+    that all of them have stands once, before the others of its state.
+    """
+    reasons = [{_evidence_words(each): each["state"] for each in group["evidence"]} for group in trust]
+    doubts = [{words: state for words, state in of_group.items() if state != "good"} for of_group in reasons]
+    shared = [words for words in doubts[0] if all(words in others for others in doubts)] if len(trust) > 1 else []
     found = []
     for state, words_of in STATE_WORDS.items():
-        groups = [each for each in trust if each["state"] == state]
-        label = [
-            each["figures"] if state == "good" else f"{each['figures']}: {trust_rows(each)['why']}" for each in groups
-        ]
-        if groups:
+        label = [f"all figures: {words}" for words in shared if doubts[0][words] == state]
+        for group, of_group in zip(trust, doubts, strict=True):
+            if group["state"] == state:
+                own = "; ".join(words for words in of_group if words not in shared)
+                label.append(f"{group['figures']}: {own}" if own else group["figures"])
+        if label:
             found.append((state, words_of, label))
     return found
 

@@ -15,7 +15,7 @@ from pipeline.reporting.content import _grid_rows
 from pipeline.reporting.pictures import MAPPED
 from pipeline.reporting.scene import caps as caps_of
 from pipeline.reporting.scene import closed
-from pipeline.reporting.trust_rows import check_shown, search_words
+from pipeline.reporting.trust_rows import by_state, check_shown, search_words
 from pipeline.reporting.wording import Line, table_rows, tabled
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
@@ -38,6 +38,21 @@ def rich(plain, tmp_path_factory):
 
 def rows(html):
     return dict(re.findall(r'<tr><th scope="row">([^<]*)</th><td>([^<]*)</td></tr>', html))
+
+
+def test_a_reason_that_all_figures_have_stands_once():
+    lost, coarse = check("volume cut off beyond the ends", "%", 0.05, ""), check("nodes across", "", 5.0, "")
+    groups = [("flow", "reservation", [lost]), ("speeds", "unusable", [lost, coarse])]
+    trust = [{"figures": name, "state": state, "evidence": evidence} for name, state, evidence in groups]
+    reservation, unusable = by_state(trust)
+    assert reservation == (
+        "reservation",
+        "with reservation",
+        ["all figures: volume cut off beyond the ends 5.00 % (good up to 2.00 %)", "flow"],
+    )
+    assert unusable == ("unusable", "not usable", ["speeds: nodes across 5 (good from 20)"])
+    assert by_state(trust[:1])[0][2] == ["flow: volume cut off beyond the ends 5.00 % (good up to 2.00 %)"]
+    assert by_state([]) == []
 
 
 def test_trust_stands_beside_each_key_figure(rich):
