@@ -54,26 +54,14 @@ def read_lines(
     StageError
         If it is no such file.
     """
-    reader = vtkXMLPolyDataReader()
-    if not reader.CanReadFile(str(path)):
+    if not vtkXMLPolyDataReader().CanReadFile(str(path)):
         raise StageError(f"{path}: no VTP file that can be read; run trace again")
-    reader.SetFileName(str(path))
-    reader.Update()
-    polydata = reader.GetOutput()
+    polydata = vtk_file.read_polydata(path)
+    arrays = vtk_file.arrays_of(polydata.GetPointData()), vtk_file.arrays_of(polydata.GetCellData())
     if not polydata.GetNumberOfLines():
-        return (
-            np.empty((0, 3)),
-            np.zeros(1, np.int64),
-            _arrays(polydata.GetPointData()),
-            _arrays(polydata.GetCellData()),
-        )
+        return np.empty((0, 3)), np.zeros(1, np.int64), *arrays
     points = vtk_to_numpy(polydata.GetPoints().GetData())
-    offsets = vtk_to_numpy(polydata.GetLines().GetOffsetsArray()).astype(np.int64)
-    return points, offsets, _arrays(polydata.GetPointData()), _arrays(polydata.GetCellData())
-
-
-def _arrays(data: Any) -> dict[str, NDArray[Any]]:
-    return {data.GetArrayName(k): vtk_to_numpy(data.GetArray(k)) for k in range(data.GetNumberOfArrays())}
+    return points, vtk_to_numpy(polydata.GetLines().GetOffsetsArray()).astype(np.int64), *arrays
 
 
 def write_points(path: Path, points_mm: NDArray[np.floating], at_points: Mapping[str, NDArray[Any]]) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from vtkmodules.util.numpy_support import numpy_to_vtk, numpy_to_vtkIdTypeArray, vtk_to_numpy
 from vtkmodules.vtkCommonCore import vtkPoints
 from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
-from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
+from vtkmodules.vtkIOXML import vtkXMLPolyDataWriter
 
 from pipeline.files import vtk_file
 from solver.domain.nodes import Opening, parse_openings
@@ -99,27 +99,15 @@ def read_mesh(path: Path) -> tuple[Mesh, dict[str, NDArray[Any]]]:
     StageError
         If there is no surface in it.
     """
-    polydata = _read(path)
+    polydata = vtk_file.read_polydata(path)
     if not polydata.GetNumberOfPolys():
         raise StageError(f"{path}: no surface in this file; run the surface stage again")
-    return Mesh.from_vtk(polydata), _point_arrays(polydata)
+    return Mesh.from_vtk(polydata), vtk_file.arrays_of(polydata.GetPointData())
 
 
 def read_point_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Values at the points of a VTP file by name, each (P,) or (P, components)."""
-    return _point_arrays(_read(path))
-
-
-def _read(path: Path) -> vtkPolyData:
-    reader = vtkXMLPolyDataReader()
-    reader.SetFileName(str(path))
-    reader.Update()
-    return reader.GetOutput()
-
-
-def _point_arrays(polydata: vtkPolyData) -> dict[str, NDArray[Any]]:
-    data = polydata.GetPointData()
-    return {data.GetArrayName(k): vtk_to_numpy(data.GetArray(k)) for k in range(data.GetNumberOfArrays())}
+    return vtk_file.arrays_of(vtk_file.read_polydata(path).GetPointData())
 
 
 def words_mm(point: ArrayLike) -> str:

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of VTK's own formats: written whole, or an error."""
+"""Files of VTK's own formats: written whole, or an error; and read."""
 
 import os
 from pathlib import Path
+from typing import Any
 
+from numpy.typing import NDArray
+from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkCommonCore import vtkObject
-from vtkmodules.vtkCommonDataModel import vtkDataObject
-from vtkmodules.vtkIOXML import vtkXMLWriter
+from vtkmodules.vtkCommonDataModel import vtkDataObject, vtkDataSetAttributes, vtkPolyData
+from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLWriter
 
 
 def write(writer: vtkXMLWriter, data: vtkDataObject, path: Path) -> None:
@@ -34,3 +37,16 @@ def write(writer: vtkXMLWriter, data: vtkDataObject, path: Path) -> None:
     if not written:
         code = writer.GetErrorCode()  # of the system, but for VTK's own
         raise OSError(code, os.strerror(code), str(path))
+
+
+def read_polydata(path: Path) -> vtkPolyData:
+    """What a VTP file holds; nothing where it is none."""
+    reader = vtkXMLPolyDataReader()
+    reader.SetFileName(str(path))
+    reader.Update()
+    return reader.GetOutput()
+
+
+def arrays_of(data: vtkDataSetAttributes) -> dict[str, NDArray[Any]]:
+    """Arrays of numbers at points or of cells by name, each (N,) or (N, components)."""
+    return {data.GetArrayName(k): vtk_to_numpy(data.GetArray(k)) for k in range(data.GetNumberOfArrays())}

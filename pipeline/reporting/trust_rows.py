@@ -78,8 +78,10 @@ def by_state(trust: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[st
     """Which figures are good, usable with reservation, and not usable: state, words, figures with the reasons. A reason
     that all of them have stands once, before the others of its state.
     """
-    reasons = [{_evidence_words(each): each["state"] for each in group["evidence"]} for group in trust]
-    doubts = [{words: state for words, state in of_group.items() if state != "good"} for of_group in reasons]
+    doubts = [
+        {_evidence_words(each): each["state"] for each in group["evidence"] if each["state"] != "good"}
+        for group in trust
+    ]
     shared = [words for words in doubts[0] if all(words in others for others in doubts)] if len(trust) > 1 else []
     found = []
     for state, words_of in STATE_WORDS.items():

@@ -25,6 +25,9 @@ from solver.domain.nodes import Opening
 SCENE_SIZE = 1.95
 """Longest edge of the scene, in plotly's units; the page then fits it to its frame."""
 
+COLOUR_POINTS = 33
+"""Colours by which plotly knows a map; it takes those between in straight lines."""
+
 MAX_TRIANGLES, MAX_LINE_POINTS = 30_000, 40_000
 """What a page should carry."""
 
@@ -90,7 +93,11 @@ def for_page(shown: Scene) -> str:
         "figure": figure,
         "quantities": [_quantity_as_data(each, nearest) for each in shown.quantities],
         "areas": _packed(Wall.of(small).areas_mm2),
-        "speed": {"label": "speed (m/s)", "limits": shown.speeds, "colours": colour_table(SPEED_COLOURS, 33)},
+        "speed": {
+            "label": "speed (m/s)",
+            "limits": shown.speeds,
+            "colours": colour_table(SPEED_COLOURS, COLOUR_POINTS),
+        },
         "spread": SPREAD,
         "moving": _moving_as_data(shown.moving),
         "labels": _labels(shown, bar),
@@ -116,7 +123,7 @@ def _quantity_as_data(each: Quantity, nearest: NDArray[np.intp]) -> dict[str, An
         "fixed": each.kind.limits is not None,
         "from": "both" if low < 0 and low == -high else "zero" if each.kind.from_zero else "low",
         "parts": each.parts,
-        "colours": colour_table(each.colours, 33),
+        "colours": colour_table(each.colours, COLOUR_POINTS),
         "values": _packed(each.values[nearest]),
     }
 
@@ -151,7 +158,7 @@ def _labels(shown: Scene, bar_mm: float) -> list[dict[str, Any]]:
 def _traces(shown: Scene, small: Mesh, bar_mm: float) -> list[Any]:
     first = shown.quantities[0]
     traces: list[Any] = [
-        _surface(small, colorscale=colour_table(first.colours, 33), showscale=False),
+        _surface(small, colorscale=colour_table(first.colours, COLOUR_POINTS), showscale=False),
         _surface(small, color="#c9d1da", opacity=0.16, hoverinfo="skip", visible=False),
         _lines(shown.lines, shown.speeds),
         _particles(shown.speeds),
@@ -189,7 +196,7 @@ def _particles(limits: tuple[float, float]) -> go.Scatter3d:
 
 
 def _speed_colours(limits: tuple[float, float]) -> dict[str, Any]:
-    scale = colour_table(SPEED_COLOURS, 33)
+    scale = colour_table(SPEED_COLOURS, COLOUR_POINTS)
     return {"colorscale": scale, "cmin": limits[0], "cmax": limits[1], "showscale": False}
 
 

@@ -105,7 +105,7 @@ def record_of(
     slope = wall_slope(filtered.voxels, spacing_mm, mask, intensity)
     unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
     blurred = blur(intensity, slope, spacing_mm) / spacing_mm
-    wall = _at_the_wall(problem, found, mask, intensity, radii)
+    wall, other = _at_the_wall(problem, found, mask, intensity, radii), _of_other(problem, mask, intensity, blurred)
     places = _of_places(problem, found, mask, intensity, wall, blurred)
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
@@ -124,7 +124,7 @@ def record_of(
         "wall_slope_per_mm": round(slope, 4),
         "lower_without_blur_bias": round(unbiased, 4),
         "thin_fraction_of_centre_line": round(float(np.mean(2 * radii < THIN_VOXELS)), 4),
-        "other_brightness": (other := _of_other(problem, mask, intensity, blurred)),
+        "other_brightness": other,
         **wall,
         **places,
         "warnings": [

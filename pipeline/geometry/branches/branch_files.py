@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from vtkmodules.util.numpy_support import vtk_to_numpy
-from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
+from pipeline.files import vtk_file
 from pipeline.files.lines import write_lines as write_vtp
 from pipeline.geometry.branches.tree import Branch, Tree
 from solver.runtime.errors import StageError
@@ -101,10 +101,7 @@ def read_branches(path: Path) -> tuple[Branch, ...]:
     StageError
         If the file holds no lines.
     """
-    reader = vtkXMLPolyDataReader()
-    reader.SetFileName(str(path))
-    reader.Update()
-    polydata = reader.GetOutput()
+    polydata = vtk_file.read_polydata(path)
     if not polydata.GetNumberOfLines():
         raise StageError(f"{path}: no lines in this file; run centreline again")
     order = vtk_to_numpy(polydata.GetLines().GetConnectivityArray())
