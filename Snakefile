@@ -21,9 +21,10 @@ from snakemake.utils import min_version
 
 from pipeline.case.settings.base import shipped
 from pipeline.case.stages import SHARED
+from pipeline.workflow.patterns import any_of, own
 from pipeline.workflow.programs import Programs, code, image_of, project_files
 from pipeline.workflow.recovery import recover
-from pipeline.workflow.rules import Cases, any_of, own
+from pipeline.workflow.rules import Cases
 from pipeline.workflow.unfinished import Unfinished
 from solver.runtime.errors import StageError
 from validation.studies.study_file import read_studies
@@ -60,6 +61,7 @@ rule all:
         expand("results/{case}/open-in-paraview.py", case=cases.vessels),
         expand("results/{case}/ro-crate-metadata.json", case=cases.cohort),
         expand("results/{case}/grid_convergence.json", case=cases.with_several_lattices()),
+        expand("results/{case}/uncertainty.json", case=cases.with_bands()),
         "results/cohort.html",
 
 

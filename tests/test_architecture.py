@@ -31,6 +31,8 @@ PIPELINE_MAY_USE = {
         "forecast",
         "machine",
         "resolution",
+        "settings",
+        "solve",
         "units",
         "vtkhdf",
         "walltime",

@@ -33,9 +33,10 @@ FLOORS = {
         ("filtering",),
         ("geometry",),
         ("haemodynamics",),
+        ("uncertainty",),
         ("reporting",),
         ("stages", "workflow"),
-        ("command",),
+        ("members", "command"),
     ),
 }
 """Rooms of each folder from the ground up."""
@@ -56,6 +57,8 @@ BESIDE = {
     "reporting": 1,
     "stages": -1,
     "workflow": 1,
+    "members": -1,
+    "command": 1,
 }
 """Rooms that stand left or right of the middle."""
 ROOM = tuple[str, str]

@@ -18,6 +18,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pipeline.case.cohort_table import TableRow, read_table
 from pipeline.case.coupled import mistake_in, with_blood, with_waveforms
+from pipeline.case.lattice_needs import lattice_needs, spacing_needs
 from pipeline.case.limits import of_blood, refusals
 from pipeline.case.merging import dotted, merged, place_of
 from pipeline.case.physiology import Quantity, Vessel
@@ -27,7 +28,6 @@ from pipeline.case.settings.coupling import CouplingSettings
 from pipeline.case.settings.entry import InputSettings
 from pipeline.case.settings.flow import (
     ConvergenceSettings,
-    InletSettings,
     PostprocessSettings,
     ReportSettings,
     SolveSettings,
@@ -36,6 +36,7 @@ from pipeline.case.settings.flow import (
 from pipeline.case.settings.geometry import DecomposeSettings, SurfaceSettings, VoxelizeSettings
 from pipeline.case.settings.images import FilterSettings, GrownRegion, LoadSettings, Seeds, SegmentSettings
 from pipeline.case.settings.tree import TreeSettings
+from pipeline.case.settings.uncertainty import UncertaintySettings
 from pipeline.case.settings.yaml_file import read_yaml
 from pipeline.case.stages import WITH_SETTINGS
 from solver.runtime.errors import StageError
@@ -69,6 +70,7 @@ class Case(Section):
     postprocess: PostprocessSettings = PostprocessSettings()
     trace: TraceSettings = TraceSettings()
     convergence: ConvergenceSettings = ConvergenceSettings()
+    uncertainty: UncertaintySettings = UncertaintySettings()
     tree: TreeSettings = TreeSettings()
     coupling: CouplingSettings | None = Field(
         None, description="network of arteries that the vessel sits in; none: its openings have what solve says"
@@ -116,6 +118,13 @@ class Case(Section):
         return self
 
     @model_validator(mode="after")
+    def _bands_can_be_found(self) -> Self:
+        other = "a canonical geometry" if self.input.geometry else "coupling" if self.coupling else None
+        if self.uncertainty.count and other:
+            raise ValueError(f"uncertainty: not together with {other}; set uncertainty: off")
+        return self
+
+    @model_validator(mode="after")
     def _blood_is_blood(self) -> Self:
         if self.input.geometry or self.input.network:
             return self
@@ -141,15 +150,23 @@ class Case(Section):
         if stage == "import_surface":
             given = self.input
             stated = {"unit": given.surface_unit, "frame": given.surface_frame, "face_array": given.surface_face_array}
-            return json.dumps(self.surface.model_dump(mode="json") | self._lattice_needs() | stated, sort_keys=True)
+            return json.dumps(
+                self.surface.model_dump(mode="json") | lattice_needs(self.voxelize, self.solve, self.surface) | stated,
+                sort_keys=True,
+            )
         if stage == "surface":
-            return json.dumps(self.surface.model_dump(mode="json") | self._lattice_needs(), sort_keys=True)
+            return json.dumps(
+                self.surface.model_dump(mode="json") | lattice_needs(self.voxelize, self.solve, self.surface),
+                sort_keys=True,
+            )
         if stage == "canonical":
             spacing = self.voxelize.model_dump(mode="json", include={"spacing_mm", "nodes_across"})
             geometry = self.input.geometry.model_dump(mode="json") if self.input.geometry else None
             return json.dumps(spacing | {"geometry": geometry}, sort_keys=True)
         if stage == "couple":
             return json.dumps(with_blood(self.coupling, self.solve) if self.coupling else {}, sort_keys=True)
+        if stage == "member":
+            return self.model_dump_json(include={"uncertainty", "solve", "decompose", "postprocess"})
         if stage == "plausibility":
             of_flow = self.solve.model_dump(mode="json", include={"inlets", "outlets", "murray_exponent"})
             stated = self.model_dump(mode="json", include={"vessel", "accept"})
@@ -161,7 +178,12 @@ class Case(Section):
             section = section.model_copy(update={"parts": self.solve.ranks})
         if stage == "voxelize":
             coarser = {"coarser": self.convergence.ratio**level} if level else {}
-            return json.dumps(section.model_dump(mode="json") | self._spacing_needs() | coarser, sort_keys=True)
+            return json.dumps(
+                section.model_dump(mode="json")
+                | spacing_needs(self.voxelize, self.solve, bool(self.input.geometry))
+                | coarser,
+                sort_keys=True,
+            )
         if stage == "convergence":
             needs = {"safety", "fit_nodes"}
             both = section.model_dump(mode="json") | self.postprocess.model_dump(mode="json")
@@ -192,7 +214,7 @@ class Case(Section):
 
     def waveform_files(self, stage: str) -> list[str]:
         """Waveforms that the stage reads."""
-        needs = self._spacing_needs()
+        needs = spacing_needs(self.voxelize, self.solve, bool(self.input.geometry))
         flow = stage == "voxelize" and ("solve" in needs or needs.get("flow", {}).get("inlets"))
         if not flow and stage not in ("plausibility", "solve"):
             return []
@@ -205,40 +227,6 @@ class Case(Section):
         solve = self.solve
         newtonian = solve.blood.model == "newtonian"
         return {"viscosity_pa_s": solve.thinnest_pa_s(), "density_kg_m3": solve.density_kg_m3, "newtonian": newtonian}
-
-    def _spacing_needs(self) -> dict[str, Any]:
-        """What the choice of the spacing takes from the section solve, where it depends on it and no more."""
-        needs: dict[str, Any] = {}
-        if self.voxelize.spacing_mm == "auto" and not self.voxelize.nodes_across:
-            needs["flow"] = {"viscosity_m2_s": self.solve.thinnest_pa_s() / self.solve.density_kg_m3}
-            if self.voxelize.most_updates:
-                needs["solve"] = self.solve.model_dump(mode="json")
-            if self.solve.peak_speed_m_s:
-                needs["flow"]["peak_speed_m_s"] = self.solve.peak_speed_m_s
-            else:
-                entries = self.solve.inlets.items()
-                needs["flow"]["inlets"] = {k: e.model_dump(include=_flow_keys(e)) for k, e in entries}
-                needs["flow"]["outlets"] = {k: e.model_dump() for k, e in self.solve.outlets.items()}
-                needs["flow"] |= {key: getattr(self.solve, key) for key in ("density_kg_m3", "murray_exponent")}
-        if not self.input.geometry:
-            needs["murray_exponent"] = self.solve.murray_exponent
-        if self.voxelize.memory_gb:
-            needs["precision"] = self.solve.precision
-        return needs
-
-    def _lattice_needs(self) -> dict[str, Any]:
-        """What the surface takes of voxelize and solve: by what the spacing is chosen, where thin branches may go."""
-        voxelize, rest = self.voxelize, self.solve.outlets.get("*")
-        chosen = voxelize.spacing_mm == "auto" and not voxelize.nodes_across
-        if (
-            not chosen
-            or self.surface.side_branches.action != "auto"
-            or (rest and isinstance(rest.flow_fraction, float))
-        ):
-            return {}
-        needs: dict[str, Any] = voxelize.model_dump(include={"left_out_share", "memory_gb", "most_nodes"})
-        included = {"murray_exponent"} | ({"precision"} if voxelize.memory_gb else set())
-        return {"lattice": needs | self.solve.model_dump(include=included)}
 
     def _grown(self, region: GrownRegion) -> GrownRegion:
         """The region with the seeds and the threshold of the section segment where it has none of its own."""
@@ -302,12 +290,6 @@ class Cohort(Section):
         if not self.cases and not self.cohort:
             raise ValueError("neither cases nor cohort is given; name files of config/cases/, or give a table of cases")
         return self
-
-
-def _flow_keys(inlet: InletSettings) -> set[str]:
-    """Settings that the peak of an inlet's flow follows from."""
-    curve = {"waveform", "interpolation", "harmonics", "profile"} if inlet.waveform else set()
-    return {"flow_ml_s"} | curve
 
 
 def require_listed(key: str, name: str, path: Path) -> None:

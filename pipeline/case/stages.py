@@ -21,6 +21,7 @@ STAGES = (
     "postprocess",
     "trace",
     "convergence",
+    "uncertainty",
     "paraview",
     "report",
     "crate",

@@ -19,7 +19,7 @@ class Evidence:
     geometry : how the surface was made, from ``openings.json``.
     image, segmentation : ``series.json``, ``segmentation.json``; none where the case enters with a mask or a surface.
     tree : ``centreline.json``; none where the vessel has no centreline.
-    particles, grid : ``particles.json``, ``grid_convergence.json``; none where they were not made.
+    particles, grid, bands : ``particles.json``, ``grid_convergence.json``, ``uncertainty.json``; none where not made.
     records : provenance by stage.
     """
 
@@ -32,4 +32,5 @@ class Evidence:
     tree: Mapping[str, Any] | None
     particles: Mapping[str, Any] | None
     grid: Mapping[str, Any] | None
+    bands: Mapping[str, Any] | None
     records: Mapping[str, Mapping[str, Any]]

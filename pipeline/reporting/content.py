@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.reporting.bands_section import bands_section
 from pipeline.reporting.case_evidence import Evidence
 from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.key_figures import key_figures
@@ -58,6 +59,7 @@ def context(given: Evidence) -> dict[str, Any]:
         "residence": table_rows(given.particles or {}, RESIDENCE),
         "particle_shares": _particle_shares(given.particles or {}),
         "grid": _grid_rows(grid),
+        "bands": bands_section(given.bands),
         "grid_spacings": ", ".join(f"{each:.3g}" for each in grid.get("spacings_mm", [])),
         "notes": given.summary.get("notes", []),
         "expected": facts(given.summary["numbers"]),

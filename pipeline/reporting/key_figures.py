@@ -4,6 +4,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.reporting.bands_section import band_words
 from pipeline.reporting.case_evidence import Evidence
 from pipeline.reporting.tables import number, percent
 from solver.run.units import words
@@ -17,7 +18,13 @@ def key_figures(given: Evidence) -> list[dict[str, Any]]:
     wall, averaged = indices["wall"], "time-averaged " if indices["times"] > 1 else ""
     found = [
         _figure(
-            "peak speed", number(indices["peak_speed_m_s"]), "m/s", "speed", _mach(given), _index(given.grid, "speed")
+            "peak speed",
+            number(indices["peak_speed_m_s"]),
+            "m/s",
+            "speed",
+            _mach(given),
+            _index(given.grid, "speed"),
+            band_words(given.bands, "peak_speed"),
         ),
         _figure(
             f"mean {averaged}wall shear stress",
@@ -26,6 +33,7 @@ def key_figures(given: Evidence) -> list[dict[str, Any]]:
             "wall",
             "usual in arteries: 1 to 7 Pa",
             _index(given.grid, "shear", "mean"),
+            band_words(given.bands, "shear_mean"),
         ),
         _figure(
             f"99th percentile of the {averaged}wall shear stress",
@@ -34,6 +42,7 @@ def key_figures(given: Evidence) -> list[dict[str, Any]]:
             "wall",
             "",
             _index(given.grid, "shear", "99"),
+            band_words(given.bands, "shear_p99"),
         ),
         _figure(
             "of the wall below 0.4 Pa",
@@ -42,17 +51,20 @@ def key_figures(given: Evidence) -> list[dict[str, Any]]:
             "wall",
             "below 0.4 Pa walls are prone to plaque",
             _index(given.grid, "low"),
+            band_words(given.bands, "low_shear", 100.0),
         ),
     ]
     if inlets:
         flow = number(sum(opening["flow_ml_s"] for opening in inlets))
         imposed = [opening["imposed_flow_ml_s"] for opening in inlets if opening["imposed_flow_ml_s"]]
         set_to = f"imposed: {number(sum(imposed))} mL/s" if imposed else ""
-        found.insert(0, _figure("inflow", flow, "mL/s", "flow", set_to, _index(given.grid, "inflow")))
+        band = band_words(given.bands, f"flow {inlets[0]['name']}") if len(inlets) == 1 else None
+        found.insert(0, _figure("inflow", flow, "mL/s", "flow", set_to, _index(given.grid, "inflow"), band))
     if drop:
         name = f"pressure drop, {drop['inlet']} to {drop['outlet']} ({number(drop['drop_pa'])} Pa)"
         value = number(drop["drop_mmhg"])
-        found.insert(2, _figure(name, value, "mmHg", "pressure", "", _index(given.grid, "pressure")))
+        band = band_words(given.bands, f"drop {drop['inlet']} to {drop['outlet']}")
+        found.insert(2, _figure(name, value, "mmHg", "pressure", "", _index(given.grid, "pressure"), band))
     if "osi_mean" in wall:
         usual = "0: one direction; 0.5: to and fro"
         found.append(
@@ -63,13 +75,17 @@ def key_figures(given: Evidence) -> list[dict[str, Any]]:
                 "oscillation",
                 usual,
                 _index(given.grid, "oscillatory"),
+                band_words(given.bands, "osi_mean"),
             )
         )
     return found
 
 
-def _figure(name: str, value: str, unit: str, trust: str, usual: str, index: str | None) -> dict[str, Any]:
-    return {"name": name, "value": value, "unit": unit, "trust": trust, "usual": usual, "index": index}
+def _figure(
+    name: str, value: str, unit: str, trust: str, usual: str, index: str | None, band: str | None
+) -> dict[str, Any]:
+    shown = {"name": name, "value": value, "unit": unit, "trust": trust, "usual": usual}
+    return shown | {"index": index, "band": band}
 
 
 def _mach(given: Evidence) -> str:

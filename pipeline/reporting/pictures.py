@@ -15,6 +15,7 @@ from PIL import Image
 from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.streamlines import Grid
 from pipeline.reporting import cuts, figures, plots, render, scene
+from pipeline.reporting.bands_section import tornado_figure
 from pipeline.reporting.captions import caption
 from pipeline.reporting.centreline_figure import BranchLine
 from pipeline.reporting.page import embed
@@ -27,7 +28,7 @@ SPEED_PERCENTILE = 99.9
 PRESSURE_PERCENTILES = (0.5, 99.5)
 """Colours of the pressure lie between these percentiles of the nodes."""
 
-MAPPED = ("wall", "wall-osi", "wall-rrt", "wall-pressure")
+MAPPED = ("wall", "wall-osi", "wall-rrt", "wall-pressure", "wall-deviation")
 """Quantities of which there are still pictures, by their keys; the view to turn offers all."""
 
 WEBP_QUALITY = 88
@@ -231,6 +232,12 @@ def plot_centreline_profile(pictures: Pictures, branches: Sequence[BranchLine]) 
         pictures.add(
             "along", "pressure along the centreline", figures.to_png(plots.centreline_profile_figure(branches))
         )
+
+
+def plot_bands(pictures: Pictures, bands: Mapping[str, Any] | None) -> None:
+    """Make the plot of what makes figures unsure, from ``uncertainty.json``; none where there are no bands."""
+    if bands and bands["bands"]:
+        pictures.add("bands", "what makes the figures unsure", figures.to_png(tornado_figure(bands)))
 
 
 def plot_record(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.files.mesh import read_mesh
+from pipeline.files.mesh import read_mesh, read_point_arrays
 from pipeline.haemodynamics.indices import weighted_percentiles
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.reporting.colours import PARTS
@@ -60,6 +60,8 @@ SHEAR_NOTE = (
     " prone to plaque (Malek et al. 1999, doi:10.1001/jama.282.21.2035)."
 )
 
+DEVIATION_NOTE = "How unsure the wall shear stress is, by what was varied for the bands."
+
 KINDS: Mapping[str, Kind] = {
     "TAWSS (Pa)": Kind("wall", "time-averaged wall shear stress", "inferno", SHEAR_NOTE, wide=True),
     "WSS magnitude (Pa)": Kind("wall", "wall shear stress", "inferno", SHEAR_NOTE, wide=True),
@@ -69,6 +71,12 @@ KINDS: Mapping[str, Kind] = {
         "inferno",
         "The largest wall shear stress of the cycle, at each place by itself. There is no established limit.",
         wide=True,
+    ),
+    "TAWSS standard deviation (Pa)": Kind(
+        "wall-deviation", "standard deviation of the time-averaged wall shear stress", "viridis", DEVIATION_NOTE
+    ),
+    "WSS magnitude standard deviation (Pa)": Kind(
+        "wall-deviation", "standard deviation of the wall shear stress", "viridis", DEVIATION_NOTE
     ),
     "OSI": Kind(
         "wall-osi",
@@ -214,8 +222,13 @@ def colour_range(
     return ((low, high) if high > low else (low - 0.5, low + 0.5)), False
 
 
-def read_wall(path: Path) -> tuple[Wall, list[Quantity]]:
+def read_wall(path: Path, more: Path | None = None) -> tuple[Wall, list[Quantity]]:
     """Read the wall and every scalar at its points, wall shear stress first.
+
+    Parameters
+    ----------
+    path : of the wall (VTP).
+    more : of the same wall with more arrays; none: there are no more.
 
     Raises
     ------
@@ -223,6 +236,7 @@ def read_wall(path: Path) -> tuple[Wall, list[Quantity]]:
         If the file holds no wall shear stress.
     """
     mesh, arrays = read_mesh(path)
+    arrays |= read_point_arrays(more) if more else {}
     found = {name: values for name, values in arrays.items() if values.ndim == 1}
     if not any(name in found for name in SHEAR):
         raise StageError(f"{path}: no wall shear stress on this wall; run postprocess again")

@@ -80,6 +80,53 @@ rule convergence:
         "{params.call} --settings {params.settings:q} --log {log:q}"
 
 
+rule member:
+    input:
+        cases.waveforms("solve"),
+        surface=rules.surface.output.surface,
+        openings=rules.surface.output.openings,
+        segmentation=cases.where("segment", rules.segment.output.segmentation),
+        summary=own(rules.solve.output.summary),
+        wall=own(rules.postprocess.output.wall),
+        indices=own(rules.postprocess.output.indices),
+    output:
+        member="results/{case}/members/member-{number}.h5",
+        provenance="results/{case}/members/member-{number}.provenance.json",
+    log:
+        "results/{case}/members/member-{number}.log",
+    wildcard_constraints:
+        number=r"\d+",
+    resources:
+        gpu=cases.gpus,
+    params:
+        call=call("pipeline.members.member"),
+        settings=cases.settings_of_member,
+        code=code("pipeline.members.member"),
+    shell:
+        "NUMBA_NUM_THREADS={threads} {params.call} --settings {params.settings:q} --log {log:q}"
+
+
+rule uncertainty:
+    input:
+        members=cases.members(rules.member.output.member),
+        surface=rules.surface.output.surface,
+        indices=own(rules.postprocess.output.indices),
+        wall=own(rules.postprocess.output.wall),
+    output:
+        bands="results/{case}/uncertainty.json",
+        table="results/{case}/uncertainty.csv",
+        wall_map="results/{case}/wall_uncertainty.vtp",
+        provenance="results/{case}/uncertainty.provenance.json",
+    log:
+        "results/{case}/logs/uncertainty.log",
+    params:
+        call=call("pipeline.stages.uncertainty"),
+        settings=cases.settings("uncertainty"),
+        code=code("pipeline.stages.uncertainty"),
+    shell:
+        "{params.call} --settings {params.settings:q} --log {log:q}"
+
+
 rule paraview:
     input:
         wall=own(rules.postprocess.output.wall),
@@ -117,6 +164,7 @@ rule report:
                     "along": rules.postprocess.output.along_table,
                 },
                 of_lattices={"grid": rules.convergence.output.grid},
+                of_bands={"bands": rules.uncertainty.output.bands, "wall_map": rules.uncertainty.output.wall_map},
             )
         ),
         openings=rules.surface.output.openings,

@@ -56,7 +56,7 @@ def _compute(job: Job) -> None:
     given = _evidence(job, openings, records)
     monitor, flow = read_monitor(job.inputs["monitor"]), read_flow(job.inputs["flow"])
     step = shown_step(flow.times_s, monitor, openings)
-    wall, quantities = read_wall(job.inputs["wall"])
+    wall, quantities = read_wall(job.inputs["wall"], job.inputs.get("wall-map"))
     lines = read_lines(job.inputs["centreline"]) if "centreline" in job.inputs else []
     shown = made.Shown(nodes, flow.velocity_m_s(step), flow.pressure_pa(step), wall.mesh, quantities, given.tree, lines)
     pictures = made.Pictures()
@@ -66,6 +66,7 @@ def _compute(job: Job) -> None:
         made.plot_centreline_profile(pictures, read_centreline_profile(job.inputs["along"]))
     made.plot_waveforms(pictures, given.summary.get("waveforms", {}))
     made.plot_coupling(pictures, given.summary.get("coupling"))
+    made.plot_bands(pictures, given.bands)
     made.plot_record(pictures, monitor, openings, given.summary["numbers"].get("period_s"))
     page = context(given) | {
         "title": inputs.title or inputs.case,
@@ -98,6 +99,7 @@ def _evidence(job: Job, openings: tuple[Opening, ...], records: Mapping[str, dic
         tree=read_role("branches"),
         particles=read_role("particles"),
         grid=read_role("grid"),
+        bands=read_role("bands"),
         records=records,
     )
 
@@ -170,6 +172,8 @@ if __name__ == "__main__":
             "animation": "particles that move, from trace (particles.gif)",
             "pathlines": "paths of particles, from trace (pathlines.vtp); only with particles",
             "grid": "the study of the spacing (grid_convergence.json)",
+            "bands": "how sure the figures are, from uncertainty (uncertainty.json)",
+            "wall-map": "standard deviations on the wall, from uncertainty (wall_uncertainty.vtp)",
         },
         outputs={"report": "the page (.html)", "figures": "folder for the pictures (PNG)"},
         compute=_compute,
@@ -184,5 +188,7 @@ if __name__ == "__main__":
             "animation",
             "pathlines",
             "grid",
+            "bands",
+            "wall-map",
         ),
     )

@@ -6,7 +6,6 @@ without a name are files that the stage finds by its settings, or that it only w
 """
 
 import json
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +17,7 @@ from typing import Any
 from pipeline.case.case_file import Case, Cohort, read_cohort, read_config
 from pipeline.case.stages import ENTERED
 from pipeline.workflow.chain import LEVELS, stages_of
+from pipeline.workflow.patterns import any_of, own
 from pipeline.workflow.programs import Files, Wildcards, code
 from pipeline.workflow.recovery import RESULTS, require_folders
 from pipeline.workflow.sharing import owners
@@ -30,22 +30,6 @@ SIDE_BY_SIDE = 4
 """How many cases share one machine's cores where nothing says so; each has an image and a lattice in memory."""
 
 InputFunction = Callable[[Wildcards], Any]
-
-
-def any_of(names: Iterable[str]) -> str:
-    """A pattern that these names match and nothing else, with what the runs of a study have in common once: Snakemake
-    compiles it for each file of each rule, which was a fourth of its start.
-    """
-    runs: dict[str, list[str]] = {}
-    for name in names:
-        study, dot, run = name.partition(".")
-        runs.setdefault(study + dot, []).append(re.escape(run))
-    return "|".join(f"{re.escape(study)}(?:{'|'.join(of)})" for study, of in runs.items()) or "(?!)"
-
-
-def own(path: str) -> str:
-    """A file of the case's own lattice, of the name that it has on any."""
-    return path.replace("{level}", "")
 
 
 def _of_network(name: str, case: Case) -> list[str]:
@@ -212,6 +196,21 @@ class Cases:
         """Cases of the cohort whose report compares several spacings."""
         return [name for name, case in self.cohort.items() if case.convergence.spacings > 1]
 
+    def with_bands(self) -> list[str]:
+        """Cases of the cohort whose figures get bands."""
+        return [name for name, case in self.cohort.items() if case.uncertainty.count]
+
+    def members(self, path: str) -> InputFunction:
+        """The file of each member of a case, that without a change first."""
+        return lambda wildcards: [
+            path.format(case=wildcards.case, number=number)
+            for number in range(self._all[wildcards.case].uncertainty.count + 1)
+        ]
+
+    def settings_of_member(self, wildcards: Wildcards) -> str:
+        """What a member takes of the case, and its number, as JSON."""
+        return json.dumps({"member": int(wildcards.number)} | json.loads(self.section(wildcards.case, "member")))
+
     def computing(self, stage: str) -> str:
         """The runs that compute a stage up to the lattice, as a pattern: those that link to it have a rule of their
         own, and two stages that make the same files are kept apart by it.
@@ -313,7 +312,7 @@ class Cases:
         """How often a cluster is asked again for more; not within its job, too."""
         return self.config.cluster.retries if self.config.cluster and self._is_main else None
 
-    def evidence(self, of_lumen: Files, of_lines: Files, of_lattices: Files) -> InputFunction:
+    def evidence(self, of_lumen: Files, of_lines: Files, of_lattices: Files, of_bands: Files) -> InputFunction:
         """What the report shows where there is such a thing: less of the way to the lumen where the case enters later.
 
         Parameters
@@ -321,12 +320,15 @@ class Cases:
         of_lumen : files of the way from images to the lumen, by role; a mask has no series.
         of_lines : files along the lines of branches, which a canonical geometry does not have.
         of_lattices : files of a comparison of lattices, where there is one.
+        of_bands : files of the bands, where there are any.
         """
         missing = {"mask": {"series"}, "surface": {*of_lumen}, "geometry": {*of_lumen, *of_lines}}
 
         def found(wildcards: Wildcards) -> dict[str, str]:
             case = self._all[wildcards.case]
-            made = {**of_lumen, **of_lines, **(of_lattices if case.convergence.spacings > 1 else {})}
+            made = {**of_lumen, **of_lines}
+            made |= of_lattices if case.convergence.spacings > 1 else {}
+            made |= of_bands if case.uncertainty.count else {}
             left_out = missing.get(case.input.entry, set())
             return {
                 role: own(str(path)).format(case=wildcards.case) for role, path in made.items() if role not in left_out
@@ -358,7 +360,9 @@ class Cases:
         def found(wildcards: Wildcards) -> list[str]:
             paths = [getattr(rules, stage).output.provenance for stage in self.stages(wildcards.case)]
             levels = self._levels(wildcards)
-            every = (path.format(case=wildcards.case, level=level) for path in paths for level in levels)
+            every = [path.format(case=wildcards.case, level=level) for path in paths for level in levels]
+            if "uncertainty" in self.stages(wildcards.case):
+                every += self.members(rules.member.output.provenance)(wildcards)
             return list(dict.fromkeys(every))
 
         return found

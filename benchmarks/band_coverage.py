@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Coverage of the bands: do they hold the true value as often as they say?
+
+    python benchmarks/band_coverage.py --seeds 100 120 --workers 16
+    python benchmarks/band_coverage.py --seeds 100 120 --workers 16 --truth-alone --across 32
+    python benchmarks/band_coverage.py --table benchmarks/results/FILE.json [FINER_TRUTH.json]
+
+Vessels with a sac are drawn at random, of which the shape is known (tests/support/drawn_sacs.py), and imaged with three
+levels of noise. Each image goes through filter, segment and surface, and through a run with an inflow and a viscosity
+that a user would state; members of the level quick give the bands. The truth is a run on the true shape, cut where the
+surface is, on a finer lattice, with an inflow and a viscosity that are drawn about the stated ones as the settings say.
+"""
+
+import argparse
+import json
+import logging
+import multiprocessing
+import os
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+
+from bench import default_file, provenance  # noqa: E402
+from comparison import table  # noqa: E402
+
+import hemolattice as hl  # noqa: E402
+from pipeline.case.settings.flow import SolveSettings  # noqa: E402
+from pipeline.case.settings.uncertainty import UncertaintySettings  # noqa: E402
+from pipeline.files.mesh import Mesh  # noqa: E402
+from pipeline.geometry.surface.clip import cut_end  # noqa: E402
+from pipeline.geometry.surface.isosurface import occupancy_surface  # noqa: E402
+from pipeline.members.member import Case, MemberInput, computed  # noqa: E402
+from pipeline.stages.uncertainty import uncertainty  # noqa: E402
+from pipeline.uncertainty.sources import variables_of, with_variation  # noqa: E402
+from pipeline.uncertainty.wall_field import opening_of  # noqa: E402
+from pipeline.uncertainty.wall_precision import WallPrecision  # noqa: E402
+from solver.domain.nodes import Opening  # noqa: E402
+from solver.runtime.errors import StageError  # noqa: E402
+from tests.support.drawn_sacs import CONTRAST_HU, NOISE, Drawn, drawn  # noqa: E402
+from validation.timing import hardware  # noqa: E402
+
+FINE = 16.0
+"""Nodes across the inlet of the case."""
+DENSITY, VISCOSITY = 1060.0, 3.5e-3
+KEYS = ("volume", "drop inlet to outlet", "shear_mean", "shear sac", "shear_p99", "peak_speed", "low_shear")
+"""Figures that are judged; the first four are those that the bands are proved by."""
+LOG = logging.getLogger("coverage")
+
+
+def true_surface(vessel: Drawn, openings: tuple[Opening, ...]) -> tuple[Mesh, tuple[Opening, ...]]:
+    """The true shape, cut where the surface of the image is."""
+    exact = vessel.exact().image
+    part = (exact.voxels.astype(np.float32) - 40) / CONTRAST_HU
+    mesh = occupancy_surface(exact.with_voxels(part))
+    for opening in openings:
+        mesh = cut_end(mesh, np.array(opening.centre_mm), np.array(opening.normal), opening.id)
+    return mesh, tuple(opening_of(mesh, opening) for opening in openings)
+
+
+def stated(vessel: Drawn, rng: np.random.Generator) -> SolveSettings:
+    """What a user states of the flow: a Reynolds number of 50 to 300 at the inlet."""
+    reynolds = rng.uniform(50, 300)
+    flow_ml_s = reynolds * np.pi * 2 * vessel.radius_mm / 4 * VISCOSITY / DENSITY * 1e3
+    inlets = {"inlet": {"flow_ml_s": float(flow_ml_s)}}
+    return SolveSettings.model_validate({"inlets": inlets, "viscosity_pa_s": VISCOSITY, "backend": "cpu"})
+
+
+def solved(surface: Any, solve: SolveSettings, across: float, **settings: Any) -> tuple[Any, Any]:
+    """Results and flow on a lattice of so many nodes across the inlet."""
+    tree = hl.centreline(surface)
+    lattice = hl.voxelize(surface, tree, nodes_across=across, across="inlet")
+    backend = {"backend": "auto" if across > FINE else "cpu"}
+    given = solve.model_dump(mode="json", exclude_unset=True) | backend
+    flow = hl.solve(hl.decompose(lattice, surface), **given)
+    return hl.postprocess(flow, surface, tree, **settings), flow
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is computed of each vessel.
+
+    Attributes
+    ----------
+    across : nodes across the inlet of the truth.
+    truth_alone : the truth and no bands.
+    finer : the surface of the image on the lattice of the truth, too, which tells the error of the spacing alone.
+    """
+
+    across: float = 24.0
+    truth_alone: bool = False
+    finer: bool = False
+
+
+def tried(seed: int, noise: str, wanted: Wanted) -> dict[str, Any]:
+    """One vessel: bands of its image's figures beside the truth.
+
+    Parameters
+    ----------
+    seed, noise : of the vessel and its image.
+    wanted : what is computed of it.
+    """
+    began = time.process_time()
+    found: dict[str, Any] = {"seed": seed, "noise": noise}
+    try:
+        return (
+            found
+            | covered(drawn(seed, noise), seed, noise, wanted)
+            | {"seconds": round(time.process_time() - began, 1)}
+        )
+    except StageError as error:
+        return found | {"refused": str(error)}
+    except Exception as error:  # one vessel more or less: the record says so
+        return found | {"refused": f"{type(error).__name__}: {error}"}
+
+
+def covered(vessel: Drawn, seed: int, noise: str, wanted: Wanted) -> dict[str, Any]:
+    """Bands beside the truth."""
+    rng = np.random.default_rng([seed, list(NOISE).index(noise), 7])
+    phantom, settings = vessel.imaged(), UncertaintySettings(level="quick", seed=int(rng.integers(2**31)))
+    segmented = hl.segment(hl.filter_image(phantom.image), phantom.image, "CT", seeds_mm=phantom.truth["seeds_mm"][:1])
+    named = [
+        {"name": each["name"], "role": each["name"], "near_mm": each["centre_mm"]} for each in phantom.truth["openings"]
+    ]
+    surface = hl.surface(segmented, openings=named)
+    solve = stated(vessel, rng)
+    results, flow = solved(surface, solve, FINE)
+    wall = WallPrecision.of(settings, segmented.record, surface.openings)
+    variables = variables_of(settings, wall, surface.openings, solve)
+    of_wall = np.unique(surface.mesh.triangles[surface.mesh.opening == 0])
+    labels = results.arrays.get("sac", np.zeros(len(of_wall), np.int8))
+    sacs = {sac["name"]: of_wall[labels == k + 1] for k, sac in enumerate(results.indices["sacs"])}
+    numbers = flow.summary["numbers"]
+    across = min(numbers["nodes_across_smallest_opening"], numbers["nodes_across_narrowest_section"])
+    case = Case(surface.mesh, surface.openings, flow.nodes.spacing_mm, across, sacs, wall)
+    given = MemberInput(member=0, uncertainty=settings, solve=solve)
+    mesh, openings = true_surface(vessel, surface.openings)
+    true = with_variation(solve, settings, openings, variables, rng.standard_normal(len(variables)))
+    necks = [
+        {"name": sac["name"], "neck_mm": sac["neck_mm"], "normal": sac["neck_normal"]}
+        for sac in results.indices["sacs"]
+    ]
+    settled: dict[str, Any] = {"sacs": necks, "find_sacs": False}
+    exact, _ = solved(replace(surface, mesh=mesh, openings=openings), true, wanted.across, **settled)
+    truth = true_figures(exact, mesh)
+    if wanted.truth_alone:
+        return {"across": wanted.across, "truth": truth}
+    members = [computed(case, given.model_copy(update={"member": k}), LOG) for k in range(settings.count + 1)]
+    bands = uncertainty(settings, members, results.indices, surface.mesh.volume_mm3())
+    finer = {}
+    if wanted.finer:
+        nearer, _ = solved(surface, solve, wanted.across, **settled)
+        finer = true_figures(nearer, surface.mesh)
+    return {
+        "across": wanted.across,
+        "voxels_on_radius": vessel.radius_mm / float(np.prod(vessel.image.spacing_mm)) ** (1 / 3),
+        "wall": vars(wall),
+        "ratio": bands["ratio"],
+        "failed": bands["failed"],
+        "no_bands": bands["no_bands"],
+        "finer": finer,
+        "figures": {
+            band["key"]: {
+                "truth": truth[band["key"]],
+                "coarse": members[0].figures[band["key"]],
+                **{key: band[key] for key in ("value", "low", "high", "deviations")},
+            }
+            for band in bands["bands"]
+            if band["key"] in truth
+        },
+    }
+
+
+def true_figures(exact: Any, mesh: Mesh) -> dict[str, float]:
+    """Figures of the truth by key."""
+    from pipeline.uncertainty.figures import figures_of
+
+    sacs = {sac["name"]: sac["shear_mean_pa"] for sac in exact.indices["sacs"]}
+    return {each.key: each.value for each in figures_of(exact.indices, mesh.volume_mm3(), sacs)}
+
+
+def merged(tries: list[dict[str, Any]], *finer: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Tries with the truth of other records, where these have one."""
+    truths = {(each["seed"], each["noise"]): each["truth"] for of in finer for each in of if "truth" in each}
+    found = []
+    for each in tries:
+        truth = truths.get((each["seed"], each["noise"]), {})
+        figures = {
+            key: band | {"truth": truth.get(key, band["truth"])} for key, band in each.get("figures", {}).items()
+        }
+        found.append(each | {"figures": figures})
+    return found
+
+
+def shown(tries: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Of each figure and level of noise: truths in the band, of how many; the band's half width; the error's rms."""
+    head = ["figure", *(f"{noise}: in the band, half width, error" for noise in NOISE), "all"]
+    rows = []
+    for key in KEYS:
+        row, together = [key], []
+        for noise in NOISE:
+            mine = [t["figures"][key] for t in tries if t["noise"] == noise and key in t.get("figures", {})]
+            inside = [each["low"] <= each["truth"] <= each["high"] for each in mine]
+            together += inside
+            half = np.mean([(each["high"] - each["low"]) / 2 / each["value"] for each in mine]) if mine else np.nan
+            errors = [each["truth"] / each["value"] - 1 for each in mine]
+            row.append(f"{sum(inside)} of {len(inside)}, {half:.1%}, {np.sqrt(np.mean(np.square(errors))):.1%}")
+        rows.append([*row, f"{sum(together)} of {len(together)}" + (f" ({np.mean(together):.0%})" if together else "")])
+    return head, rows
+
+
+def main() -> None:
+    """Try the vessels, print the table, keep the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", nargs=2, type=int, default=(100, 120))
+    parser.add_argument("--noise", nargs="+", default=list(NOISE), choices=list(NOISE))
+    parser.add_argument("--finer", action="store_true", help="each surface once more on the lattice of the truth")
+    parser.add_argument("--across", type=float, default=24.0, help="nodes across the inlet of the truth")
+    parser.add_argument("--truth-alone", action="store_true", help="no bands")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="default: a file in benchmarks/results")
+    parser.add_argument(
+        "--table", type=Path, nargs="+", help="print the table of a record, by the truth of the second, and run nothing"
+    )
+    parser.add_argument("--commit", default="")
+    options = parser.parse_args()
+    if options.table:
+        print(table(*shown(merged(*(json.loads(path.read_text(encoding="utf-8"))["tries"] for path in options.table)))))
+        return
+    wanted = Wanted(options.across, options.truth_alone, options.finer)
+    jobs = [(seed, noise, wanted) for seed in range(*options.seeds) for noise in options.noise]
+    tries = []
+    with multiprocessing.get_context("spawn").Pool(options.workers, maxtasksperchild=4) as pool:
+        for job in [pool.apply_async(tried, job) for job in jobs]:
+            tries.append(job.get())
+            print(json.dumps(tries[-1]), flush=True)
+    path = options.json or default_file("band-coverage", hardware())
+    path.write_text(json.dumps(provenance(options) | {"tries": tries}, indent=1) + "\n", encoding="utf-8")
+    if not options.truth_alone:
+        print(table(*shown(tries)))
+    print(path)
+
+
+if __name__ == "__main__":
+    main()

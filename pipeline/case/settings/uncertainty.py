@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the bands on a case's figures: what is uncertain, by how much, and how many members are computed."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from pipeline.case.settings.base import NonNegative, Positive, Section
+
+MEMBERS = {"off": 0, "quick": 12, "full": 60}
+"""Members by the level; the case without a change is one more."""
+LEAST_MEMBERS = 8
+
+
+class UncertaintySettings(Section):
+    """How sure each figure is: the case again, with what is uncertain of it drawn at random. ``uncertainty: quick`` is
+    short for ``uncertainty: {level: quick}``.
+    """
+
+    level: Literal["off", "quick", "full"] = Field("off", description="quick: 12 members; full: 60 of them")
+    members: Annotated[int, Field(ge=LEAST_MEMBERS, le=1000, multiple_of=2)] | None = Field(
+        None, description="even number of members; none: by the level"
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(1, description="of what is drawn")
+    wall_sd_mm: NonNegative | None = Field(
+        None,
+        description="standard deviation of the wall's place, of the whole wall together; none: by the image's blur, and"
+        " 0 of a given surface or mask, about whose wall nothing is known",
+    )
+    roughness_mm: NonNegative | None = Field(
+        None, description="standard deviation of what varies along the wall beside it; none: likewise"
+    )
+    roughness_length_mm: Positive | None = Field(
+        None,
+        description="length over which that is alike; none: 1.1 voxels, or without an image the diameter of the"
+        " smallest opening",
+    )
+    inflow_cv: NonNegative = Field(
+        0.1,
+        description="standard deviation of the inflow, of it: 0.1 where it was measured, 0.2 where it is usual for the"
+        " vessel",
+    )
+    viscosity_cv: NonNegative = Field(0.13, description="the same of the viscosity, of persons")
+    outlets_cv: NonNegative = Field(
+        0.1, description="the same of the parts of the flow through the outlets, and of resistances behind them"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, values: Any) -> Any:
+        """A level alone; YAML reads `off` as false."""
+        if values is False:
+            values = "off"
+        return {"level": values} if isinstance(values, str) else values
+
+    @model_validator(mode="after")
+    def _anything_varies(self) -> Self:
+        varied = (self.inflow_cv, self.viscosity_cv, self.outlets_cv, self.wall_sd_mm != 0, self.roughness_mm != 0)
+        if self.level != "off" and not any(varied):
+            raise ValueError("nothing varies: all standard deviations are 0; raise one of them, or set level: off")
+        return self
+
+    @property
+    def count(self) -> int:
+        """Members that are computed beside the case without a change."""
+        return (self.members or MEMBERS[self.level]) if self.level != "off" else 0

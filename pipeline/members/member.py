@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One member of a case's bands: the case again on a coarse lattice, with what is uncertain of it drawn at random.
+
+Its wall is moved, and inflow, viscosity and outlets are changed; then voxelize, decompose, solve and postprocess follow
+within this process. Member 0 has nothing changed. One that fails says why in its file, so that the others go on.
+"""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.spatial import cKDTree
+
+from pipeline.case.settings.base import Section, parse
+from pipeline.case.settings.flow import PostprocessSettings, SolveSettings
+from pipeline.case.settings.geometry import DecomposeSettings
+from pipeline.case.settings.uncertainty import UncertaintySettings
+from pipeline.files.mesh import Mesh, read_mesh, read_openings
+from pipeline.geometry.lattice.node_arrays import decompose
+from pipeline.geometry.lattice.spacing import Spacing
+from pipeline.haemodynamics.indices import monitored_flows_ml_s, read_json, read_monitor
+from pipeline.stages.postprocess import Results, fields_of, postprocess
+from pipeline.stages.voxelize import voxelize
+from pipeline.uncertainty.coarse_spacing import ratio_of
+from pipeline.uncertainty.design import design
+from pipeline.uncertainty.figures import figures_of
+from pipeline.uncertainty.member_file import Member
+from pipeline.uncertainty.sources import Variable, variables_of, with_variation
+from pipeline.uncertainty.wall_field import moved, random_field
+from pipeline.uncertainty.wall_precision import WallPrecision
+from solver.backends.cuda.device import own_device
+from solver.domain.nodes import Opening
+from solver.run import settings as solver_settings
+from solver.run.flow_file import read_flow
+from solver.run.solve import solve
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
+
+ACROSS = ("nodes_across_smallest_opening", "nodes_across_narrowest_section")
+"""Numbers of ``solve.json`` that tell how finely the narrowest place is resolved."""
+
+ON_WALL = ("TAWSS (Pa)", "WSS magnitude (Pa)", "OSI")
+"""Arrays of the wall of which maps are made, as far as there are any."""
+
+
+class MemberInput(Section):
+    """What the command line takes: sections of the case, and which member this is."""
+
+    member: int = Field(ge=0)
+    uncertainty: UncertaintySettings
+    solve: SolveSettings
+    decompose: DecomposeSettings = DecomposeSettings()
+    postprocess: PostprocessSettings = PostprocessSettings()
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the case left that members start from.
+
+    Attributes
+    ----------
+    surface, openings : of its vessel.
+    spacing_mm, across : of its lattice, and nodes across its narrowest place.
+    sacs : rows of `surface` in the wall of each sac, by its name.
+    wall : how well its place is known.
+    """
+
+    surface: Mesh
+    openings: tuple[Opening, ...]
+    spacing_mm: float
+    across: float
+    sacs: Mapping[str, NDArray[np.int64]]
+    wall: WallPrecision
+
+    @staticmethod
+    def read(inputs: Mapping[str, Path], settings: UncertaintySettings) -> "Case":
+        """From the files of its stages, by role."""
+        surface, numbers = Mesh.read(inputs["surface"]), read_json(inputs["summary"])["numbers"]
+        record = read_json(inputs["segmentation"]) if "segmentation" in inputs else None
+        openings = read_openings(inputs["openings"])
+        wall, arrays = read_mesh(inputs["wall"])
+        names = [sac["name"] for sac in read_json(inputs["indices"])["sacs"]]
+        rows = cKDTree(surface.points_mm).query(wall.points_mm)[1]
+        return Case(
+            surface,
+            openings,
+            float(numbers["spacing_mm"]),
+            min(float(numbers[key]) for key in ACROSS if numbers.get(key)),
+            {name: rows[arrays["sac"] == k + 1] for k, name in enumerate(names)},
+            WallPrecision.of(settings, record, openings),
+        )
+
+
+def computed(case: Case, given: MemberInput, log: Any) -> Member:
+    """What a member gives.
+
+    Parameters
+    ----------
+    case : what it starts from.
+    given : settings, and which member it is.
+    log : where progress goes.
+    """
+    settings = given.uncertainty
+    variables = variables_of(settings, case.wall, case.openings, given.solve)
+    every = design(settings.count, len(variables), settings.seed)
+    drawn = every[given.member - 1] if given.member else np.zeros(len(variables))
+    ratio = ratio_of(case.across)
+    in_common = {
+        "variables": [asdict(variable) for variable in variables],
+        "ratio": ratio,
+        "wall": asdict(case.wall),
+    }
+    log.info(
+        "member %d: %s",
+        given.member,
+        ", ".join(f"{v.group} {v.name}".strip() + f" {z:+.2f}" for v, z in zip(variables, drawn, strict=True))
+        or "nothing changed",
+    )
+    try:
+        surface, openings = _surface(case, settings, variables, drawn, given.member)
+        solved = with_variation(given.solve, settings, case.openings, variables, drawn)
+        results = _results(surface, openings, ratio * case.spacing_mm, given, solved, log)
+    except StageError as error:
+        log.warning("warning: member %d failed, and the bands do without it: %s", given.member, error)
+        return Member(given.member, in_common, drawn, {}, {}, str(error))
+    return Member(given.member, in_common, drawn, *_kept(case, surface, results))
+
+
+def _surface(
+    case: Case,
+    settings: UncertaintySettings,
+    variables: tuple[Variable, ...],
+    drawn: NDArray[np.float64],
+    member: int,
+) -> tuple[Mesh, tuple[Opening, ...]]:
+    """The surface of a member, its wall moved by what all of it has in common and by a field along it."""
+    if not member:
+        return case.surface, case.openings
+    whole = dict(zip(variables, drawn.tolist(), strict=True)).get(Variable("wall"), 0.0)
+    shift_mm = np.full(len(case.surface.points_mm), whole * case.wall.whole_mm)
+    if case.wall.rough_mm:
+        rng = np.random.default_rng([settings.seed, member])
+        shift_mm += case.wall.rough_mm * random_field(case.surface.points_mm, case.wall.length_mm, rng)
+    return moved(case.surface, case.openings, shift_mm)
+
+
+# many parameters because a chain of stages takes the settings of each
+def _results(
+    surface: Mesh,
+    openings: tuple[Opening, ...],
+    spacing_mm: float,
+    given: MemberInput,
+    solved: SolveSettings,
+    log: Any,
+) -> Results:
+    """From the surface to the figures."""
+    spacing = Spacing(spacing_mm, "of the members of a band")
+    lattice, _ = voxelize(surface, openings, chosen=spacing)
+    nodes, _ = decompose(lattice, surface, openings, given.decompose.model_copy(update={"parts": 1}))
+    measured = given.postprocess.model_copy(update={"sacs": [], "find_sacs": False})
+    with TemporaryDirectory() as folder, own_device(log) if solved.backend != "cpu" else nullcontext():
+        flow_path, monitor_path = Path(folder) / "flow.vtkhdf", Path(folder) / "monitor.csv"
+        parsed = solver_settings.parse(solved.model_dump(mode="json"))
+        summary = solve(nodes, parsed, flow_path, monitor_path, log)
+        flow, record = read_flow(flow_path), read_monitor(monitor_path)
+        monitored = monitored_flows_ml_s(record, nodes.openings, float(flow.times_s[0]))
+        return postprocess(nodes, surface, fields_of(flow, nodes, log), summary, monitored, measured, record=record)
+
+
+def _kept(case: Case, surface: Mesh, results: Results) -> tuple[dict[str, float], dict[str, NDArray[np.float32]]]:
+    """Figures by key, and arrays at the vertices of the wall."""
+    of_wall = np.unique(case.surface.triangles[case.surface.opening == 0])
+    row_of = np.full(len(case.surface.points_mm), -1)
+    row_of[of_wall] = np.arange(len(of_wall))
+    arrays = {name: results.arrays[name].astype(np.float32) for name in ON_WALL if name in results.arrays}
+    shear, areas = next(arrays[name] for name in ON_WALL if name in arrays), results.wall.areas_mm2
+    of_sac = {name: row_of[rows] for name, rows in case.sacs.items()}
+    sacs = {name: float(np.average(shear[rows], weights=areas[rows])) for name, rows in of_sac.items()}
+    figures = figures_of(results.indices, surface.volume_mm3(), sacs)
+    return {figure.key: figure.value for figure in figures}, arrays
+
+
+def _compute(job: Job) -> None:
+    given = parse(MemberInput, job.settings, "--settings")
+    member = computed(Case.read(job.inputs, given.uncertainty), given, job.log)
+    job.facts["failed"] = member.failed
+    member.write(job.outputs["member"])
+
+
+if __name__ == "__main__":
+    run_stage(
+        "member",
+        __doc__,
+        inputs={
+            "surface": "closed surface of the case, from surface (surface.vtp)",
+            "openings": "its openings, from surface (openings.json)",
+            "segmentation": "how the lumen was found, from segment (segmentation.json)",
+            "summary": "choices and outcome of the case's flow, from solve (solve.json)",
+            "wall": "the wall with its sacs, from postprocess (wall.vtp)",
+            "indices": "figures of the case, from postprocess (indices.json)",
+        },
+        outputs={"member": "figures of the member and stress on its wall (HDF5)"},
+        compute=_compute,
+        optional=("segmentation",),
+    )

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members of a straight pipe, whose figures Hagen-Poiseuille's law tells; their files; bands of them."""
+
+import logging
+
+import h5py
+import numpy as np
+import pytest
+
+from pipeline.case.settings.flow import SolveSettings
+from pipeline.case.settings.uncertainty import UncertaintySettings
+from pipeline.members.member import Case, MemberInput, computed
+from pipeline.stages.uncertainty import maps, uncertainty
+from pipeline.uncertainty.member_file import Member
+from pipeline.uncertainty.wall_precision import WallPrecision
+from solver.runtime.errors import StageError
+from tests.support.swept import swept
+
+LOG = logging.getLogger("member")
+RADIUS, LENGTH, FLOW = 1.0, 3.0, 0.4
+SETTINGS = UncertaintySettings(level="quick", members=8, inflow_cv=0.1, viscosity_cv=0.13)
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    """A pipe of 10 nodes across, with half of its wall taken for a sac."""
+    line = np.linspace(0, 1, 13)[:, None] * [0.0, 0.0, LENGTH]
+    surface, openings = swept(line, RADIUS, segments=32)
+    sac = np.flatnonzero((surface.points_mm[:, 2] > 1) & (surface.points_mm[:, 2] < 2))
+    return Case(surface, openings, 0.2, 10.0, {"bulge": sac}, WallPrecision(0.05, 0.0, 1.0))
+
+
+def given(**changes) -> MemberInput:
+    solve = SolveSettings.model_validate({"inlets": {"inlet": {"flow_ml_s": FLOW}}, "backend": "cpu"})
+    return MemberInput(**{"member": 0, "uncertainty": SETTINGS, "solve": solve} | changes)
+
+
+@pytest.fixture(scope="module")
+def members(case) -> list[Member]:
+    return [computed(case, given(member=k), LOG) for k in range(9)]
+
+
+def test_members_change_as_poiseuilles_law_says(case, members):
+    """The stress is 4 mu Q / (pi R^3): slopes of its logarithm are -3 sd/R, ln(1 + cv^2)^0.5. On 10 nodes across the
+    law of a moving wall holds to a few per cent of itself, so that slopes are compared within 0.03.
+    """
+    unchanged = members[0]
+    exact = 4 * 3.5e-3 * FLOW * 1e-6 / (np.pi * (RADIUS * 1e-3) ** 3)
+    assert unchanged.figures["shear_mean"] == pytest.approx(exact, rel=0.1)
+    assert unchanged.figures["shear bulge"] == pytest.approx(exact, rel=0.1)
+    assert unchanged.figures["volume"] == pytest.approx(case.surface.volume_mm3() / 1000)
+    drawn = np.array([each.drawn for each in members[1:]])
+    assert [variable["group"] for variable in unchanged.design["variables"]] == ["wall", "inflow", "viscosity"]
+    flow, viscosity = (np.sqrt(np.log(1 + cv**2)) for cv in (0.1, 0.13))
+    for key, slopes in {
+        "volume": (2 * 0.05, 0, 0),
+        "flow inlet": (0, flow, 0),
+        "shear_mean": (-3 * 0.05, flow, viscosity),
+        "shear bulge": (-3 * 0.05, flow, viscosity),
+        "drop inlet to outlet": (-4 * 0.05, flow, viscosity),
+    }.items():
+        changes = np.log([each.figures[key] / unchanged.figures[key] for each in members[1:]])
+        assert np.linalg.lstsq(drawn, changes, rcond=None)[0] == pytest.approx(slopes, abs=0.03), key
+
+
+def test_bands_and_maps_follow_from_the_members(case, members):
+    indices = {
+        "times": 1,
+        "openings": [],
+        "peak_speed_m_s": 0.25,
+        "pressure_drops": [],
+        "wall": {"shear_mean_pa": 0.4, "shear_p99_pa": 0.5, "low_shear_fraction": {"0.4 Pa": 0.5}},
+        "sacs": [],
+    }
+    found = uncertainty(SETTINGS, members, indices, case.surface.volume_mm3())
+    assert found["no_bands"] is None
+    assert found["sources"] == ["wall", "inflow", "viscosity"]
+    bands = {band["key"]: band for band in found["bands"]}
+    assert bands["shear_mean"]["crosses"] == 0.4
+    expected = np.sqrt(0.15**2 + np.log(1.01) + np.log(1 + 0.13**2))
+    assert bands["shear_mean"]["deviation"] == pytest.approx(expected, abs=0.04)
+    wall = case.surface
+    of_wall = np.unique(wall.triangles[wall.opening == 0])
+    stress = members[0].arrays["WSS magnitude (Pa)"].astype(float)
+    moved = maps(
+        wall,
+        type(wall)(wall.points_mm[of_wall], wall.triangles[:0], wall.opening[:0]),
+        {"WSS magnitude (Pa)": stress},
+        members,
+    )
+    ((name, values),) = moved.items()
+    assert name == "WSS magnitude standard deviation (Pa)"
+    assert np.median(values / stress) == pytest.approx(expected, abs=0.06)
+
+
+def test_a_member_that_fails_says_why_and_too_few_leave_no_bands(case, members):
+    impossible = given(member=1, solve=given().solve.model_copy(update={"max_steps": 5}))
+    failed = computed(case, impossible, LOG)
+    assert failed.failed
+    assert not failed.figures
+    found = uncertainty(SETTINGS, [members[0], failed, *members[2:]], {"times": 1, **_few()}, 9.0)
+    assert found["failed"] == [{"number": 1, "why": failed.failed}]
+    assert found["bands"]
+    none = uncertainty(SETTINGS, [members[0], *[failed] * 6, *members[7:]], {"times": 1, **_few()}, 9.0)
+    assert "2 of 8 members ended, and 6 are wanted" in none["no_bands"]
+    assert none["bands"] == []
+    alone = uncertainty(SETTINGS, [failed, *members[1:]], {"times": 1, **_few()}, 9.0)
+    assert "could not be computed" in alone["no_bands"]
+
+
+def _few():
+    wall = {"shear_mean_pa": 0.4, "shear_p99_pa": 0.5, "low_shear_fraction": {"0.4 Pa": 0.5}}
+    return {"openings": [], "peak_speed_m_s": 0.25, "pressure_drops": [], "wall": wall, "sacs": []}
+
+
+def test_the_file_of_a_member_keeps_all_and_other_files_are_refused(tmp_path, members):
+    path = tmp_path / "member.h5"
+    members[3].write(path)
+    again = Member.read(path)
+    assert again.figures == members[3].figures
+    assert again.design == members[3].design
+    assert np.array_equal(again.drawn, members[3].drawn)
+    assert all(np.array_equal(again.arrays[name], values) for name, values in members[3].arrays.items())
+    with h5py.File(path, "a") as file:
+        file.attrs["format"] = "another"
+    with pytest.raises(StageError, match="not the file of a member"):
+        Member.read(path)
+    path.write_text("no")
+    with pytest.raises(StageError, match="not the file of a member"):
+        Member.read(path)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What varies between members, and the flow that each of them is given."""
+
+import numpy as np
+import pytest
+
+from pipeline.case.settings.flow import SolveSettings
+from pipeline.case.settings.uncertainty import UncertaintySettings
+from pipeline.uncertainty.sources import Variable, variables_of, with_variation
+from pipeline.uncertainty.wall_precision import WallPrecision
+from solver.domain.nodes import Opening
+
+KNOWN, UNKNOWN = WallPrecision(0.0, 0.0, 1.0), WallPrecision(0.1, 0.0, 1.0)
+
+
+def opening(number, name, radius=1.0) -> Opening:
+    role = "inlet" if name.startswith("in") else "outlet"
+    return Opening(number, name, role, (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), float(np.pi * radius**2), radius)
+
+
+TWO_INTO_THREE = tuple(opening(k + 1, name, 1 + k / 5) for k, name in enumerate(("in_a", "in_b", "x", "y", "z")))
+
+
+def flow(**settings) -> SolveSettings:
+    inlets = {name: {"flow_ml_s": 2.0} for name in ("in_a", "in_b")}
+    return SolveSettings.model_validate({"inlets": inlets, **settings})
+
+
+def test_variables_are_of_what_the_case_has():
+    settings, shared = UncertaintySettings(level="quick"), {"*": {"flow_fraction": "murray"}}
+    found = variables_of(settings, UNKNOWN, TWO_INTO_THREE, flow(outlets=shared))
+    groups = [each.group for each in found]
+    assert groups == ["wall", "inflow", "inflow", "viscosity", "outlets", "outlets"]
+    assert [each.name for each in found if each.group == "inflow"] == ["in_a", "in_b"]
+    as_it_comes = variables_of(settings, KNOWN, TWO_INTO_THREE, flow())
+    assert [each.group for each in as_it_comes] == ["inflow", "inflow", "viscosity"]
+    none = UncertaintySettings(level="quick", inflow_cv=0, viscosity_cv=0, outlets_cv=0)
+    assert variables_of(none, KNOWN, TWO_INTO_THREE, flow(outlets=shared)) == ()
+
+
+def test_flows_and_viscosity_vary_as_they_are_asked_to_and_stay_positive():
+    """4,000 draws: a standard deviation of so many is known to 1.1 %."""
+    settings = UncertaintySettings(level="quick", inflow_cv=0.3, viscosity_cv=0.2)
+    variables = (Variable("inflow", "in_a"), Variable("viscosity"))
+    drawn = np.random.default_rng(1).standard_normal((4000, 2))
+    cases = [with_variation(flow(), settings, TWO_INTO_THREE, variables, z) for z in drawn]
+    inflow = np.array([case.inlets["in_a"].flow_ml_s for case in cases])
+    viscosity = np.array([case.viscosity_pa_s for case in cases])
+    for values, cv in ((inflow, 0.3), (viscosity, 0.2)):
+        assert values.min() > 0
+        assert values.std() / values.mean() == pytest.approx(cv, rel=0.06)
+    assert np.median(inflow) == pytest.approx(2.0, rel=0.02)
+    assert {case.inlets["in_b"].flow_ml_s for case in cases} == {2.0}
+
+
+def test_parts_of_the_flow_vary_about_murrays_law_and_add_up():
+    settings = UncertaintySettings(level="quick", outlets_cv=0.1)
+    case = flow(outlets={"*": {"flow_fraction": "murray"}})
+    variables = (Variable("outlets", "1"), Variable("outlets", "2"))
+    drawn = np.random.default_rng(2).standard_normal((3000, 2))
+    cases = [with_variation(case, settings, TWO_INTO_THREE, variables, z) for z in drawn]
+    parts = np.array([[each.flow_fraction for each in varied.outlets.values()] for varied in cases])
+    assert parts.sum(axis=1) == pytest.approx(1)
+    murray = np.array([o.radius_mm**3 for o in TWO_INTO_THREE[2:]])
+    assert np.median(parts, axis=0) == pytest.approx(murray / murray.sum(), rel=0.02)
+    ratios = np.log(parts[:, 0] / parts[:, 1])  # of two independent factors, each of 0.1
+    assert ratios.std() == pytest.approx(0.1 * np.sqrt(2), rel=0.05)
+    unchanged = with_variation(case, settings, TWO_INTO_THREE, variables, np.zeros(2))
+    assert {each.flow_fraction for each in unchanged.outlets.values()} == {"murray"}
+
+
+def test_given_resistances_vary_and_given_pressures_do_not():
+    settings = UncertaintySettings(level="quick", outlets_cv=0.2)
+    vessels = {"*": {"windkessel": {"distal_mmhg_s_ml": 30.0}}}
+    variables = (Variable("outlets", "1"), Variable("outlets", "2"))
+    varied = with_variation(flow(outlets=vessels), settings, TWO_INTO_THREE, variables, np.array([1.0, -0.5]))
+    found = [each.windkessel.distal_mmhg_s_ml for each in varied.outlets.values()]
+    assert len(set(found)) == 3
+    assert np.prod(found) == pytest.approx(30.0**3)  # what all have in common does not vary
+    pressures = flow(outlets={"*": {"pressure_mmhg": 80.0}})
+    assert variables_of(settings, KNOWN, TWO_INTO_THREE, pressures)[-1] == Variable("viscosity")
+
+
+def test_the_expected_peak_speed_grows_with_the_inflow():
+    settings, variables = UncertaintySettings(level="quick", inflow_cv=0.2), (Variable("inflow", "in_a"),)
+    given = flow(peak_speed_m_s=0.5)
+    faster = with_variation(given, settings, TWO_INTO_THREE, variables, np.array([2.0]))
+    assert faster.peak_speed_m_s == pytest.approx(0.5 * faster.inlets["in_a"].flow_ml_s / 2)
+    assert with_variation(given, settings, TWO_INTO_THREE, variables, np.array([-2.0])).peak_speed_m_s == 0.5

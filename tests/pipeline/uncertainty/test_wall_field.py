@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Surfaces whose wall is moved, and how well its place is known."""
+
+import numpy as np
+import pytest
+
+from pipeline.case.settings.uncertainty import UncertaintySettings
+from pipeline.stages.voxelize import require_closed
+from pipeline.uncertainty.wall_field import moved, random_field
+from pipeline.uncertainty.wall_precision import ROUGH, ROUGH_VOXELS, WHOLE, WallPrecision
+from tests.support.swept import arc, swept
+
+RADIUS = 2.0
+
+
+def test_a_random_field_has_the_variance_and_the_correlation_that_it_is_asked_for():
+    """Over 600 fields; a mean of so many products errs by 1/sqrt(600) = 4 %, so that 15 % are 3.7 times that."""
+    length, away = 1.5, np.array([0.0, 0.7, 1.5, 3.0, 8.0])
+    points = np.column_stack((away, 0 * away, 0 * away))
+    fields = np.array([random_field(points, length, np.random.default_rng(seed)) for seed in range(600)])
+    products = (fields * fields[:, :1]).mean(axis=0)
+    assert products == pytest.approx(np.exp(-(away**2) / (2 * length**2)), abs=0.15)
+    assert abs(fields.mean()) < 0.1
+
+
+@pytest.mark.parametrize("shift", [-0.1, 0.05, 0.2])
+def test_a_wall_moved_evenly_is_a_tube_of_another_radius(shift):
+    surface, openings = swept(arc(12.0, 1.2, 60), RADIUS)
+    mesh, now = moved(surface, openings, np.full(len(surface.points_mm), shift))
+    require_closed(mesh, now)
+    for before, after in zip(openings, now, strict=True):
+        assert after.radius_mm == pytest.approx(before.radius_mm + shift, rel=2e-3)  # a polygon of 48 edges
+        offset = np.subtract(after.centre_mm, before.centre_mm)
+        assert np.linalg.norm(offset) < 1e-6
+        assert after.normal == before.normal
+    grown = (1 + shift / RADIUS) ** 2
+    assert mesh.volume_mm3() == pytest.approx(grown * surface.volume_mm3(), rel=3e-3)
+
+
+def test_caps_stay_in_their_planes_whatever_the_field():
+    surface, openings = swept(arc(12.0, 1.2, 60), RADIUS)
+    field = random_field(surface.points_mm, 1.0, np.random.default_rng(1))
+    mesh, now = moved(surface, openings, 0.1 * field)
+    require_closed(mesh, now)
+    for opening in openings:
+        cap = np.unique(mesh.triangles[mesh.opening == opening.id])
+        assert np.abs((mesh.points_mm[cap] - opening.centre_mm) @ np.array(opening.normal)).max() < 1e-9
+
+
+def test_the_walls_precision_follows_the_edge_of_the_image_unless_it_is_given():
+    _, openings = swept(arc(12.0, 1.2, 60), RADIUS)
+    record = {"contrast": 300.0, "wall_slope_per_mm": 250.0, "spacing_mm": 0.5, "controlled_by": "segment.lower"}
+    record |= {"lower": 185.0, "lower_without_blur_bias": 185.0}
+    found = WallPrecision.of(UncertaintySettings(), record, openings)
+    assert (found.whole_mm, found.rough_mm, found.length_mm) == pytest.approx(
+        (1.2 * WHOLE, 1.2 * ROUGH, 0.5 * ROUGH_VOXELS)
+    )
+    off = WallPrecision.of(UncertaintySettings(), record | {"lower": 155.0}, openings)  # a tenth of the contrast off
+    assert off.whole_mm == pytest.approx(1.2 * np.hypot(WHOLE, 0.1))
+    stated = WallPrecision.of(UncertaintySettings(wall_sd_mm=0.3, roughness_mm=0), record, openings)
+    assert (stated.whole_mm, stated.rough_mm) == (0.3, 0)
+    nothing = WallPrecision.of(UncertaintySettings(), None, openings)
+    assert (nothing.whole_mm, nothing.rough_mm) == (0, 0)
+    assert nothing.length_mm == pytest.approx(2 * min(each.radius_mm for each in openings))

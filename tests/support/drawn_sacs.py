@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Curved vessels with a sac, drawn at random, and their images of any noise: shapes whose truth is known."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pipeline.case.vessel import BranchShape, Ellipsoid, VesselShape
+from pipeline.stages.phantom import ImageSettings, Phantom, PhantomSettings, synthesize
+
+CONTRAST_HU = 310.0
+NOISE = {"low": 1 / 40, "middle": 1 / 15, "high": 1 / 7}
+"""Standard deviation of the noise over the contrast."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A vessel with its image.
+
+    Attributes
+    ----------
+    vessel : an arc from `inlet` to `outlet` with a sac on its outer side.
+    image : how it is imaged.
+    radius_mm : of the arc.
+    """
+
+    vessel: VesselShape
+    image: ImageSettings
+    radius_mm: float
+
+    def imaged(self) -> Phantom:
+        """The image as the scanner gives it."""
+        return synthesize(PhantomSettings(name="drawn", vessel=self.vessel, image=self.image))
+
+    def exact(self, voxels: float = 12.0) -> Phantom:
+        """An image without noise and blur, of so many voxels on the radius, from which the true shape follows."""
+        fine = self.radius_mm / voxels
+        extent = np.array(self.image.size) * self.image.spacing_mm
+        x, y, z = np.ceil(extent / fine).astype(int).tolist()
+        image = self.image.model_copy(
+            update={
+                "size": (x, y, z),
+                "spacing_mm": (fine, fine, fine),
+                "slice_thickness_mm": fine,
+                "blur_mm": (0.0, 0.0, 0.0),
+                "noise_hu": 0.0,
+            }
+        )
+        return replace(self, image=image).imaged()
+
+
+def drawn(seed: int, noise: str) -> Drawn:
+    """A vessel of radius 1.2 to 3 mm, bent with 4 to 8 radii through 70 to 110 degrees, a sac of 0.9 to 1.4 radii, on
+    an image turned at random with 3 to 6 voxels on the radius, slices 1 to 1.4 voxels apart and a blur of 0.45 to 0.8
+    voxels.
+
+    Parameters
+    ----------
+    seed : of what is drawn.
+    noise : of :data:`NOISE`.
+    """
+    rng = np.random.default_rng([seed, list(NOISE).index(noise)])
+    radius, bend = rng.uniform(1.2, 3.0), rng.uniform(4, 8)
+    half = np.radians(rng.uniform(70, 110)) / 2
+    angles = np.linspace(-half, half, 7)
+    arc = radius * bend * np.column_stack((np.sin(angles), np.cos(angles), np.zeros(7)))
+    arc[:, 1] -= radius * bend * (1 + np.cos(half)) / 2
+    radii = radius * (1 + rng.uniform(-0.08, 0.08, 7))
+    sac = radius * rng.uniform(0.9, 1.4) * (1 + rng.uniform(-0.1, 0.1, 3))
+    at = rng.uniform(-0.25, 0.25) * half
+    out = radius + 0.6 * sac.mean()
+    centre = (radius * bend + out) * np.array([np.sin(at), np.cos(at), 0.0])
+    centre[1] -= radius * bend * (1 + np.cos(half)) / 2
+    vessel = VesselShape(
+        blend_mm=0.25 * radius,
+        branches=(
+            BranchShape(
+                name="parent",
+                start="inlet",
+                end="outlet",
+                points_mm=tuple(tuple(point) for point in arc.tolist()),
+                radii_mm=tuple(radii.tolist()),
+            ),
+        ),
+        sacs=(Ellipsoid(centre_mm=tuple(centre.tolist()), radii_mm=tuple(sac.tolist())),),
+    )
+    voxel = radius / rng.uniform(3, 6)
+    spacing = np.array([voxel, voxel, voxel * rng.uniform(1, 1.4)])
+    turn, margin = rng.uniform(-180, 180, 3), 3 * radius
+    low = np.minimum(arc.min(axis=0), centre - sac) - margin
+    high = np.maximum(arc.max(axis=0), centre + sac) + margin
+    size = np.ceil(2 * np.maximum(-low, high) / spacing).astype(int).tolist()
+    image = ImageSettings(
+        size=tuple(size),
+        spacing_mm=tuple(spacing.tolist()),
+        slice_thickness_mm=float(spacing[2]),
+        rotation_deg=tuple(turn.tolist()),
+        lumen_hu=40 + CONTRAST_HU,
+        tissue_hu=40.0,
+        blur_mm=tuple((rng.uniform(0.45, 0.8) * spacing).tolist()),
+        noise_hu=NOISE[noise] * CONTRAST_HU,
+        noise_seed=int(rng.integers(2**31)),
+    )
+    return Drawn(vessel, image, radius)
