@@ -56,6 +56,12 @@ def _open(arguments: argparse.Namespace) -> int:
     return open_page(arguments.case)
 
 
+def _export(arguments: argparse.Namespace) -> int:
+    from pipeline.command.export import export
+
+    return export(arguments)
+
+
 def _check(arguments: argparse.Namespace) -> int:
     from pipeline.command.check import check
 
@@ -98,6 +104,7 @@ def parser() -> argparse.ArgumentParser:
     added.add_argument("cases", nargs="*", metavar="CASE", help=CASES)
     added = add("open", _open, "show the report in a browser and print where it is")
     added.add_argument("case", nargs="?", metavar="CASE", help="its name or its file; none: the page of all cases")
+    _add_export(add("export", _export, "write results as archives and 3D Slicer take them", "It overwrites nothing."))
     added = add(
         "check", _check, "look at Python, packages, processor, memory, disk and GPU, and let the solver compute a flow"
     )
@@ -116,6 +123,18 @@ def _add_new(added: argparse.ArgumentParser) -> None:
     added.add_argument("--unit", choices=("mm", "cm", "m", "um", "inch"), help="of the surface's coordinates")
     added.add_argument("--flow", type=float, required=True, metavar="ML_S", help="mean flow through the inlet, mL/s")
     added.add_argument("--vessel", choices=("aorta", "carotid", "coronary"), help="whose ranges of flow then hold")
+
+
+def _add_export(added: argparse.ArgumentParser) -> None:
+    added.add_argument("case", metavar="CASE", help="its name or its file")
+    added.add_argument("--to", required=True, metavar="FOLDER", help="where to, not below results/; it is made")
+    added.add_argument(
+        "--dicom",
+        nargs="+",
+        metavar="PATH",
+        help="the images, for a structured report and a PDF in their study, which tell who the patient is",
+    )
+    added.add_argument("--slicer", action="store_true", help="wall, centreline, openings and seeds for 3D Slicer")
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:

@@ -51,8 +51,13 @@ UNITS = {
     "_j": "J",
     "_w": "W",
     "_pa_s": "Pa s",
+    "_ml": "mL",
+    "_1_s2": "1/s2",
+    "_m_s2": "m/s2",
+    "_1_s": "1/s",
+    "_s": "s",
 }
-"""Units by the end of a quantity's name; those without are numbers, and fractions."""
+"""Units by the end of a quantity's name, the first that fits; those without are numbers, and fractions."""
 
 
 def long_rows(found: Mapping[str, Any]) -> list[Row]:

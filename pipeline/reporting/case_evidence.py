@@ -3,8 +3,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from pipeline.case.stages import BEFORE_REPORT
+from pipeline.files.mesh import read_openings, read_quality
+from pipeline.haemodynamics.indices import read_json
 from solver.domain.nodes import Opening
 
 
@@ -34,3 +38,31 @@ class Evidence:
     grid: Mapping[str, Any] | None
     bands: Mapping[str, Any] | None
     records: Mapping[str, Mapping[str, Any]]
+
+
+def read_records(folder: Path) -> dict[str, dict[str, Any]]:
+    """Provenance of the stages that left one in a folder, in the order in which they ran."""
+    paths = {stage: folder / f"{stage}.provenance.json" for stage in BEFORE_REPORT}
+    return {stage: read_json(path) for stage, path in paths.items() if path.is_file()}
+
+
+def read_evidence(folder: Path) -> Evidence:
+    """What the stages wrote into the folder of a case."""
+
+    def found(name: str) -> dict[str, Any] | None:
+        path = folder / f"{name}.json"
+        return read_json(path) if path.is_file() else None
+
+    openings = folder / "openings.json"
+    return Evidence(
+        indices=read_json(folder / "indices.json"),
+        summary=read_json(folder / "solve.json"),
+        openings=read_openings(openings),
+        geometry=read_quality(openings),
+        image=found("series"),
+        segmentation=found("segmentation"),
+        tree=found("centreline"),
+        particles=found("particles"),
+        grid=found("grid_convergence"),
+        records=read_records(folder),
+    )

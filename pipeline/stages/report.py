@@ -6,7 +6,6 @@ them and says so.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from plotly.offline import get_plotlyjs
 
 from pipeline.case.settings.base import parse
-from pipeline.case.stages import BEFORE_REPORT
 from pipeline.files.mesh import read_openings, read_quality
 from pipeline.geometry.branches.branch_files import read_lines
 from pipeline.haemodynamics.indices import read_json, read_monitor, shown_step
@@ -23,7 +21,7 @@ from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.reporting import pictures as made
 from pipeline.reporting import scene, view3d
 from pipeline.reporting.captions import caption
-from pipeline.reporting.case_evidence import Evidence
+from pipeline.reporting.case_evidence import Evidence, read_records
 from pipeline.reporting.centreline_figure import read_centreline_profile
 from pipeline.reporting.content import angle_histograms, context
 from pipeline.reporting.figures import opening_colours
@@ -39,12 +37,6 @@ from solver.run.flow_file import read_flow
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
-
-
-def read_records(folder: Path) -> dict[str, dict[str, Any]]:
-    """Provenance of the stages that left one in a folder, in the order in which they ran."""
-    paths = {stage: folder / f"{stage}.provenance.json" for stage in BEFORE_REPORT}
-    return {stage: read_json(path) for stage, path in paths.items() if path.is_file()}
 
 
 def _compute(job: Job) -> None:
