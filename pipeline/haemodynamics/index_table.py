@@ -52,6 +52,7 @@ UNITS = {
     "_w": "W",
     "_pa_s": "Pa s",
     "_ml": "mL",
+    "_l_min": "L/min",
     "_1_s2": "1/s2",
     "_m_s2": "m/s2",
     "_1_s": "1/s",
@@ -79,8 +80,12 @@ def _rows_of(quantity: str, name: str, value: Any) -> list[Row]:
         return [row for k, each in enumerate(entries, 1) for row in _rows_of(quantity, _called(each, k), each)]
     if not isinstance(value, int | float):
         return []
-    unit = next((unit for end, unit in UNITS.items() if quantity.endswith(end)), "")
-    return [{"quantity": quantity, "name": name, "value": float(value), "unit": unit}]
+    return [{"quantity": quantity, "name": name, "value": float(value), "unit": unit_of(quantity)}]
+
+
+def unit_of(quantity: str) -> str:
+    """Unit of a quantity, by its name; empty for a number, and for a part of 1."""
+    return next((unit for end, unit in UNITS.items() if quantity.endswith(end)), "")
 
 
 def _called(entry: Mapping[str, Any], number: int) -> str:

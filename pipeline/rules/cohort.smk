@@ -6,7 +6,11 @@ OF_EACH_CASE = {
     "records": cases.by_kind(rules.report.output.provenance, rules.tree_report.output.provenance),
     "figures": cases.by_kind(rules.report.output.figures, rules.tree_report.output.figures),
 }
-COHORT_FILES = {"page": "results/cohort.html", "table": "results/cohort.csv"}
+COHORT_FILES = {
+    "page": "results/cohort.html",
+    "table": "results/cohort.csv",
+    "dictionary": "results/cohort.dictionary.csv",
+}
 
 
 rule cohort:
@@ -25,6 +29,7 @@ rule cohort:
             category="All cases",
             labels={"figure": "the same as a table"},
         ),
+        dictionary=COHORT_FILES["dictionary"],
         provenance="results/cohort.provenance.json",
     log:
         "results/cohort.log",

@@ -15,6 +15,7 @@ from pipeline.case.settings.base import RunName, Section, parse
 from pipeline.haemodynamics.indices import read_json
 from pipeline.haemodynamics.trust import trust_of
 from pipeline.reporting.cohort_page import COLUMNS, Row, cohort_page
+from pipeline.reporting.dictionary import dictionary
 from pipeline.reporting.page import embed
 from pipeline.reporting.pictures import to_webp
 from solver.runtime.command_line import run_stage
@@ -112,6 +113,7 @@ def _compute(job: Job) -> None:
     rows.sort(key=lambda each: (each.finished, not each.failed, not each.warnings, each.run))
     text = table(rows)
     job.outputs["table"].write_text(text, encoding="utf-8")
+    job.outputs["dictionary"].write_text(dictionary(), encoding="utf-8")
     job.outputs["page"].write_text(cohort_page(rows, text), encoding="utf-8")
     job.log.info("%d of %d finished", len(rows) - len(unfinished), len(rows))
     for each in rows[: len(unfinished)]:
@@ -127,7 +129,11 @@ if __name__ == "__main__":
             "records": "what the report says of itself, of each case in the same order (*report.provenance.json)",
             "figures": "folder of the pictures of each case in the same order, from report",
         },
-        outputs={"page": "the page (.html), to stand beside the folders of the cases", "table": "the numbers (.csv)"},
+        outputs={
+            "page": "the page (.html), to stand beside the folders of the cases",
+            "table": "the numbers (.csv)",
+            "dictionary": "what the columns of all tables mean (.csv)",
+        },
         compute=_compute,
         several=("indices", "records", "figures"),
         optional=("indices", "records", "figures"),

@@ -66,7 +66,7 @@ def made(folder, cases):
         Image.new("RGB", (600, 300), "red").save(figures / "geometry.png")
         for role, path in zip(paths, ("indices.json", "report.provenance.json", "figures"), strict=True):
             paths[role].append(folder / name / path)
-    outputs = {"page": folder / "cohort.html", "table": folder / "cohort.csv"}
+    outputs = {"page": folder / "cohort.html", "table": folder / "cohort.csv", "dictionary": folder / "words.csv"}
     cohort._compute(Job("cohort", {}, outputs, {}, logging.getLogger("test"), lists=paths))
     return outputs["page"].read_text()
 
@@ -85,6 +85,9 @@ def test_the_table_holds_the_numbers_of_the_cases_to_the_last_digit(tmp_path):
     factors = {"a": 1 / 3, "b": np.pi, "c": 1.0}
     text = made(tmp_path, {name: indices(factor) for name, factor in factors.items()})
     rows = {row["case"]: row for row in csv.DictReader(io.StringIO((tmp_path / "cohort.csv").read_text()))}
+    with (tmp_path / "words.csv").open(newline="") as file:
+        explained = {row["name"] for row in csv.DictReader(file) if row["table"] == "cohort.csv"}
+    assert rows["a"].keys() <= explained
     for name, factor in factors.items():
         assert float(rows[name]["inflow_ml_s"]) == 2.0 * factor
         assert float(rows[name]["pressure_drop_mmhg"]) == -0.5 * factor  # the largest by size
