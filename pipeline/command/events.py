@@ -2,8 +2,8 @@
 """Events: what happens in a run, as lines for a terminal or a file.
 
 A stage has a line when it ends, and where there is no live line, one while it runs if that takes long. The live line of
-a terminal shows the stage that runs and the last line of its log, with its progress and the time left. What a long run
-says of its time and of coarser lattices has lines of its own.
+a terminal shows what runs with a bar, the rate and the time left (:mod:`live`). What a long run says of its time and of
+coarser lattices has lines of its own.
 """
 
 import shutil
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from pipeline.command.live import SIGNS, Running, live_line
 from pipeline.workflow.outcome import choices, reason
 from solver.runtime.progress import in_time_units
 
@@ -70,6 +71,7 @@ class Events:
     failed: list[Job] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     _running: dict[int, Job] = field(default_factory=dict)
+    _counted: str = ""
 
     def take(self, event: dict[str, Any]) -> None:
         """Take in one event of the plugin."""
@@ -81,6 +83,8 @@ class Events:
             self.failed = [job for job in self.failed if (job.name, job.case) != (name, event["case"])]
         elif kind == "error":
             self.errors.append(event["text"])
+        elif kind == "count":
+            self._counted = f"{event['done']}/{event['total']}"
         elif job := self._running.pop(event["job"], None):
             self._ended(job, failed=kind == "fail")
         self.tick()
@@ -106,8 +110,14 @@ class Events:
                 for line in found:
                     self._print(_columns(job, line))
         if self.is_live:
+            running = [
+                Running(f"{job.case or 'all cases'} {job.name}", now - job.began_s, last_line(Path(job.log)))
+                for job in self._running.values()
+                if job.name not in SILENT
+            ]
             width = shutil.get_terminal_size().columns - 1
-            self.out.write(CLEAR + "; ".join(self._line(job, now) for job in self._running.values())[:width])
+            line = live_line(running, self._counted, width, not _shows(self.out, "".join(SIGNS[True])))
+            self.out.write(CLEAR + (line if running else ""))
             self.out.flush()
 
     def _line(self, job: Job, now: float) -> str:
@@ -123,6 +133,15 @@ class Events:
     def _print(self, line: str) -> None:
         self.finish()
         print(line, file=self.out, flush=True)
+
+
+def _shows(out: TextIO, signs: str) -> bool:
+    """Whether a terminal has signs."""
+    try:
+        signs.encode(out.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def _columns(job: Job, text: str) -> str:

@@ -2,6 +2,7 @@
 """Run: the workflow of cases, or a page of one."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -93,7 +94,7 @@ def _watched(command: list[str]) -> tuple[int, list[str]]:
     its reason and what to do next are its last lines.
     """
     terminal = STATE / "log" / f"{time.strftime('%Y-%m-%dT%H%M%S')}.terminal.log"
-    events = Events(sys.stdout, sys.stdout.isatty())
+    events = Events(sys.stdout, sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
     status = launch_quietly(command, events, terminal)
     if status == 0:
         return status, events.cases

@@ -17,7 +17,7 @@ class LogHandler(LogHandlerBase):
     """Handler of Snakemake's log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand on beginnings, ends and failures of jobs, and errors of Snakemake itself."""
+        """Hand on beginnings, ends, failures and numbers of jobs, and errors of Snakemake itself."""
         found = _event(record)
         if found and PIPE in os.environ:
             os.write(int(os.environ[PIPE]), (json.dumps(found, default=str) + "\n").encode())
@@ -63,6 +63,8 @@ def _event(record: logging.LogRecord) -> dict[str, object]:
         }
     if event == LogEvent.JOB_FINISHED:
         return {"event": "end", "job": given["job_id"]}
+    if event == LogEvent.PROGRESS:
+        return {"event": "count", "done": given["done"], "total": given["total"]}
     if event == LogEvent.JOB_ERROR:
         return {"event": "fail", "job": given["jobid"]}
     if event in (None, LogEvent.ERROR) and record.levelno >= logging.ERROR:
