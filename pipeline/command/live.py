@@ -73,7 +73,7 @@ def live_line(running: Sequence[Running], counted: str, width: int, ascii_only: 
 
 def _one(stage: Running, width: int, ascii_only: bool) -> str:
     part, rate = stage.part, RATE.search(stage.said)
-    if part is None:
+    if part is None or part >= 1:  # what comes after the last of a count is not known
         return f"{stage.name} {': '.join(filter(None, (in_time_units(stage.for_s), stage.said)))}"
     figures = [f"{100 * part:.0f} %", rate[0] if rate else "", f"{stage.left} left" if stage.left else ""]
     behind = "  ".join(filter(None, figures))
@@ -87,5 +87,6 @@ def _one(stage: Running, width: int, ascii_only: bool) -> str:
 
 def _short(stage: Running) -> str:
     part = stage.part
-    figures = in_time_units(stage.for_s) if part is None else f"{100 * part:.0f} %"
-    return f"{stage.name} {figures}" + (f", {stage.left} left" if stage.left else "")
+    if part is None or part >= 1:
+        return f"{stage.name} {in_time_units(stage.for_s)}"
+    return f"{stage.name} {100 * part:.0f} %" + (f", {stage.left} left" if stage.left else "")
