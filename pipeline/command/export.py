@@ -109,12 +109,11 @@ def _dicom(folder: Path, source: Source) -> list[Maker]:
 
 
 def _slicer(folder: Path) -> list[Maker]:
-    """What there is of a case for 3D Slicer: every vessel has a wall and openings, not every one lines and seeds."""
-    openings, lines, lumen = folder / "openings.json", folder / "centreline.vtp", folder / "segmentation.json"
-    makers = [
-        Maker(("wall.vtp",), lambda path: write_model(folder / "wall.vtp", path)),
-        Maker(("openings.mrk.json",), lambda path: write_openings(read_openings(openings), path)),
-    ]
+    """What there is of a case for 3D Slicer: every vessel has a wall, not every one openings, lines and seeds."""
+    lines, lumen = folder / "centreline.vtp", folder / "segmentation.json"
+    makers = [Maker(("wall.vtp",), lambda path: write_model(folder / "wall.vtp", path))]
+    if openings := read_openings(folder / "openings.json"):
+        makers.append(Maker(("openings.mrk.json",), lambda path: write_openings(openings, path)))
     if lines.exists():
         makers.append(Maker(("centreline.mrk.json",), lambda path: write_centreline(read_branches(lines), path)))
     seeds = read_json(lumen).get("seeds", ()) if lumen.exists() else ()

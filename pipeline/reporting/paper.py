@@ -65,13 +65,13 @@ class Paper:
         """
         widths = [TEXT_PT * share / sum(shares) for share in shares]
         for k, row in enumerate([head, *rows] if head else rows):
-            size = SMALL_PT if len(widths) > 3 else SIZE_PT
-            cells = [_wrapped(cell, size, width - GAP_PT) for cell, width in zip(row, widths, strict=True)]
+            size, weight = SMALL_PT if len(widths) > 3 else SIZE_PT, "bold" if head and not k else "normal"
+            cells = [_wrapped(cell, size, width - GAP_PT, weight) for cell, width in zip(row, widths, strict=True)]
             self._need(LINE * size * max(map(len, cells)))
             start, left, deepest = self._down, EDGE_PT, self._down
             for lines, width in zip(cells, widths, strict=True):
                 self._down = start
-                self._lines(lines, size, left, weight="bold" if head and not k else "normal")
+                self._lines(lines, size, left, weight=weight)
                 left, deepest = left + width, max(deepest, self._down)
             self._down = deepest
         self._down += GAP_PT
@@ -156,7 +156,7 @@ def _broken(words: list[str], size_pt: float, width_pt: float, weight: str) -> I
         if line:
             yield line
         while wide > width_pt and len(word) > 1:
-            fits = max(1, int(len(word) * width_pt / wide))
+            fits = next((n for n in range(len(word) - 1, 1, -1) if _advance(word[:n], weight) * size_pt <= width_pt), 1)
             yield word[:fits]
             word = word[fits:]
             wide = _advance(word, weight) * size_pt

@@ -244,6 +244,16 @@ def refused_without_report(here, capsys):
     return refused(capsys, "--to", "out2", "--slicer")
 
 
+def test_a_vessel_without_openings_lines_and_seeds_has_a_wall_for_slicer(here, capsys):
+    """As a periodic channel, which enters as a shape."""
+    results = Path("results/case1")
+    (results / "openings.json").write_text('{"openings": []}')
+    (results / "centreline.vtp").unlink()
+    (results / "segmentation.json").unlink()
+    assert said(capsys, "--to", "out", "--slicer")[0] == 0
+    assert [path.name for path in (here / "out").iterdir()] == ["wall.vtp"]
+
+
 def test_slicer_gets_places_in_lps_and_a_model_that_says_so(here, capsys):
     assert said(capsys, "--to", "out", "--slicer")[0] == 0
     results, marks = Path("results/case1"), {}
