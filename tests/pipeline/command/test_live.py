@@ -58,7 +58,7 @@ def test_a_terminal_without_signs_gets_letters():
 
 
 @given(st.integers(0, 10**6), st.integers(0, 100), st.integers(1, 200), st.text(max_size=40))
-def test_the_line_fits_and_its_bar_has_the_part_that_is_told(left_s, percent, width, name):
+def test_the_line_fits_and_its_bar_has_the_part_that_is_done(left_s, percent, width, name):
     said = f"7 of 9 slices ({percent} %), 3e+02 slices/s, {in_time_units(left_s)} left"
     line = live_line([Running(f"x{name.replace(DONE, '').replace(LEFT, '')}", 1.0, said)], "1/2", width, False)
     assert len(line) <= width
