@@ -42,6 +42,7 @@ LONG_COLUMNS = ("quantity", "name", "value", "unit", "trust")
 """Columns of ``indices.csv``; the last says what the number is worth, see :mod:`trust`."""
 
 UNITS = {
+    "_mmhg_s_ml": "mmHg s/mL",
     "_mm2": "mm2",
     "_mm": "mm",
     "_ml_s": "mL/s",

@@ -89,6 +89,42 @@ OF_LONG = {
     "trust": "what it is worth: good, reservation or unusable; empty where that is not judged",
 }
 
+OF_MONITOR = {
+    "step": "step of the solver",
+    "time_s": "time in the flow",
+    "max_speed_m_s": "largest speed of all nodes",
+    "mach": "largest Mach number of all nodes",
+    "max_drho": "largest deviation of the density of all nodes, in lattice units",
+    "mean_speed_m_s": "mean speed of all nodes",
+    "kinetic_energy_j": "kinetic energy of all fluid",
+    "density_drift": "mean deviation of the density, in lattice units",
+    "change": "root mean square change of the velocity since the row, or the cycle, before, over the mean speed",
+    "residual": "of a steady flow, change over a viscous time",
+    "balance": "inflow less outflow, as a part of the inflow",
+    "flow_ml_s:*": "flow through the opening whose name stands behind the colon, counted link by link",
+    "pressure_pa:*": "mean pressure at that opening",
+    "backflow_ml_s:*": "flow into the vessel through that opening where it is an outlet",
+}
+
+OF_SEGMENT = {
+    "segment": "name of the segment of the network",
+    "length_mm": "its length",
+    "radius_mm": "mean radius of its middle, as of all that follows",
+    "mean_mmhg": "mean pressure",
+    "systolic_mmhg": "largest pressure over the cycle",
+    "diastolic_mmhg": "least pressure over the cycle",
+    "pulse_mmhg": "their difference",
+    "flow_ml_s": "mean flow, from start to end",
+    "flow_share": "flow as a part of the inflow of the network",
+    "flow_min_ml_s": "least flow over the cycle",
+    "flow_max_ml_s": "largest flow over the cycle",
+    "peak_velocity_m_s": "largest mean velocity of a section, at any of five places",
+    "wave_speed_m_s": "speed of pulse waves",
+    "impedance_mmhg_s_ml": "characteristic impedance",
+    "reynolds": "Reynolds number of the mean speed over the cycle",
+    "womersley": "Womersley number",
+}
+
 QUANTITIES: Mapping[str, str] = {
     "times": "number of times that means are taken over; 1 for a steady flow",
     "peak_speed_m_s": "largest speed, over place and time",
@@ -255,6 +291,10 @@ def rows() -> Iterator[tuple[str, str, str, str, str]]:
         yield "branches.csv", name, meaning, unit_of(name), "centreline and surface"
     for name in (*ALONG, "trust"):
         yield "centreline_flow.csv", name, OF_STATION[name], unit_of(name), SOURCES["centreline"]
+    for name, meaning in OF_MONITOR.items():
+        yield "monitor.csv", name, meaning, unit_of(name.partition(":")[0]), "solver, while it runs"
+    for name, meaning in OF_SEGMENT.items():
+        yield "tree.csv", name, meaning, unit_of(name), "network of arteries"
     for name in LONG_COLUMNS:
         yield "indices.csv", name, OF_LONG[name], "", "indices.json"
     for name, meaning in QUANTITIES.items():

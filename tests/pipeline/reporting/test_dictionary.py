@@ -7,9 +7,12 @@ import json
 
 import pytest
 
+from pipeline.haemodynamics.arterial_tree import segment_rows
 from pipeline.haemodynamics.coupling_checks import KINDS
 from pipeline.haemodynamics.index_table import long_rows
 from pipeline.reporting.dictionary import HEAD, QUANTITIES, dictionary
+from solver.run.monitor import OF_OPENINGS, SINGLE
+from tests.pipeline.haemodynamics.test_arterial_tree import PULSE, body, made_up
 from tests.support.reported import enrich, leave
 
 
@@ -32,6 +35,14 @@ def test_columns_of_the_tables_of_a_case_are_explained(explained, tmp_path, tabl
         columns = next(csv.reader(file))
     assert len(columns) > 4
     assert [name for name in columns if (table, name) not in explained] == []
+
+
+def test_columns_of_the_solver_and_of_networks_are_explained(explained):
+    named = {name.partition(":")[0] for table, name in explained if table == "monitor.csv"}
+    assert named == {*SINGLE, *OF_OPENINGS}
+    row = segment_rows(made_up(body(), lambda *_: PULSE))[0]
+    assert list(row) == [name for table, name in explained if table == "tree.csv"]
+    assert explained["tree.csv", "impedance_mmhg_s_ml"]["unit"] == "mmHg s/mL"
 
 
 def test_quantities_are_explained_with_the_unit_that_their_rows_have(explained, tmp_path):
