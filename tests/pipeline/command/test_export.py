@@ -229,6 +229,19 @@ def test_all_frames_of_one_file_are_one_image(here, capsys):
     assert item.ReferencedSOPInstanceUID == pydicom.dcmread(here / "frames/one.dcm").SOPInstanceUID
 
 
+def test_of_a_series_in_parts_only_the_part_that_was_loaded_is_referred_to(here, capsys):
+    edit(here / "images", lambda each, k: setattr(each, "TemporalPositionIdentifier", 1 + k % 2))
+    _, facts = read(here / "images", phase=1)
+    assert facts.part
+    Path("results/case1/series.json").write_text(json.dumps(asdict(facts)))
+    assert said(capsys, "--to", "out", "--dicom", "images")[0] == 0
+    images = [pydicom.dcmread(path) for path in files(here / "images")]
+    uids = {image.SOPInstanceUID for image in images if image.TemporalPositionIdentifier == 1}
+    assert 0 < len(uids) < len(images)
+    items = pydicom.dcmread(here / "out/report.dcm").SourceInstanceSequence
+    assert {item.ReferencedSOPInstanceUID for item in items} == uids
+
+
 def test_nothing_is_written_below_results_or_over_a_file(here, capsys):
     for place in ("results", "results/case1", "out/../results/new"):
         assert "lies below results/" in refused(capsys, "--to", place, "--slicer")
