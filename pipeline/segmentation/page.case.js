@@ -26,7 +26,7 @@ function caseSections() {
     cut_planes: ofKind("cut").length ? ofKind("cut").map(({ mm, normal, radius_mm }) => filled({
       point_mm: rounded(mm), normal: rounded(normal, 4), radius_mm: radius_mm ?? undefined,
     })) : undefined,
-    lower: state.coloured && seeds.length ? +state.threshold.toFixed(DECIMALS) : given.segment?.lower,
+    lower: state.coloured && !state.automatic && seeds.length ? +state.threshold.toFixed(DECIMALS) : given.segment?.lower,
   });
   const marked = openings.map(({ name, role, near_mm, rest }) => ({ name, role, near_mm: rounded(near_mm), ...rest }));
   given.surface = filled({ ...given.surface, openings: marked.length ? marked : undefined });

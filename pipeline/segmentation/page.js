@@ -23,7 +23,7 @@ const state = {
   cursor: [NX >> 1, NY >> 1, NZ >> 1], // the crosshair
   pointer: null, // voxel under the pointer
   black: 0, white: 1, // grey window
-  threshold: 0, coloured: false,
+  threshold: 0, coloured: false, automatic: false,
   mask: "outline", smooth: true, marks: true,
   points: [], // picked: { kind, mm, normal, radius_mm }
 };
@@ -444,6 +444,7 @@ function setThreshold(value) {
   if (!Number.isFinite(value)) return;
   state.threshold = value;
   state.coloured = true;
+  state.automatic = false;
   picking?.changed();
   refresh();
 }

@@ -206,6 +206,10 @@ function partedOff() {
     + ` segment.least_radius_mm = ${RULES.least_radius_mm}`;
 }
 
+function byItself() {
+  return state.automatic ? ", about where the run puts the threshold by itself" : "";
+}
+
 function otherMethod() {
   const { method = "threshold" } = facts.case.segment ?? {};
   return method === "threshold" ? "" : `; the run takes the method ${method}, which may find another lumen`;
@@ -219,7 +223,7 @@ function listFound() {
   $("volume").textContent = told ? `${+ml.toPrecision(3)} mL` : "\u2013";
   $("volume").classList.toggle("waits", waits);
   $("volume-note").textContent = waits ? "growing \u2026" : told
-    ? `${told.count + told.filled} voxels from ${grey(state.threshold)} on, before any smoothing${otherMethod()}${partedOff()}`
+    ? `${told.count + told.filled} voxels from ${grey(state.threshold)} on${byItself()}, before any smoothing${otherMethod()}${partedOff()}`
     : ofKind("seed").length ? "choose a threshold" : "no seed yet";
   if (waits) return;
   const found = told ? doubts() : [];
@@ -385,7 +389,12 @@ function begin() {
     state.points.push({ kind: "cut", mm: point_mm, normal, radius_mm });
   for (const { name, role, near_mm, ...rest } of surface.openings ?? [])
     openings.push({ name, role, near_mm, flow_ml_s: role === "inlet" ? givenFlow(name) : null, rest });
-  if (ofKind("seed").length) state.cursor = limit(toVoxel(ofKind("seed")[0].mm));
+  const [first] = ofKind("seed");
+  if (first) {
+    state.cursor = limit(toVoxel(first.mm));
+    state.automatic = !state.coloured; // the run looks for the threshold: the case file stays without one
+    added(first);
+  }
   $("box-here").onclick = boxHere;
   $("box-around").onclick = boxAround;
   $("box-whole").onclick = () => setBox([0, 0, 0], facts.size);
