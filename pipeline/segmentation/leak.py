@@ -371,6 +371,8 @@ def plain_growing(
 
 
 def _advice(leak: Leak, lumen: Lumen) -> str:
+    if lumen.even is not None:
+        return "no threshold follows the vessel here"
     if lumen.edge_based:
         return "raise segment.lower, give background seeds where it leaks (random-walker, watershed)"
     if lumen.control != "segment.lower":

@@ -275,7 +275,7 @@ def at_the_local_edge(lumen: Lumen, problem: Problem) -> Lumen:
     inside = np.full(voxels.shape, -1.0)
     inside[edge.box] = np.where(edge.inside, 1.0, -1.0)
     mask = grow(inside, problem.places[:1], 0.0)
-    if not mask.any():
+    if not mask[problem.places[0][::-1]]:
         raise StageError(
             f"{problem.seeds[0].name}: it lies beyond the vessel's edge in the image: move the seed into the middle of"
             " the vessel"

@@ -2,16 +2,15 @@
 """Refusals of seeds and of a lumen that cannot be trusted, each with what can be set."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 from scipy import ndimage
 
-from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.automatic import BONE_HU, find_lower, seed_level
-from pipeline.segmentation.leak import CONTRAST_HU, LeakError, check_border
+from pipeline.segmentation.leak import CONTRAST_HU, check_border
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.problem import Lumen, NoVesselError, Problem
 from pipeline.segmentation.region_growing import Index, Mask, fill_holes
@@ -157,29 +156,6 @@ def border_remedy(problem: Problem, mask: Mask, contact: dict[str, float]) -> st
     if most <= WIDEST:
         summary.append(f"to take it as it is, segment.border_fraction: {most:g}")
     return ", ".join(summary) or "part the vessel from what it touches by segment.cut_planes, marked on pick.html"
-
-
-def clear_threshold(error: LeakError, problem: Problem, passes: Callable[[SegmentSettings], bool]) -> str:
-    """A threshold in place of a given one that leaks, tried: the one that is found, or one that is clear of the leak.
-
-    Where brightness falls along a vessel, each threshold above its dim end cuts more off: a lower one is right then.
-    Where none passes, what else the refusal advises.
-
-    Parameters
-    ----------
-    error : with the lowest level that may be clear of the leak.
-    problem : as posed.
-    passes : whether the stage takes the lumen with other settings.
-    """
-    levels = [] if error.clear is None else [error.clear]
-    with suppress(StageError):
-        levels.insert(0, float(f"{find_lower(problem).lower:.4g}"))
-    for level in levels:
-        if passes(problem.settings.model_copy(update={"lower": level})):
-            return f"tried, passes: {'raise' if level > problem.lower else 'lower'} segment.lower to {level:g}"
-    if error.clear is None:
-        return error.advice
-    return f"no threshold that was tried ({', '.join(f'{level:g}' for level in levels)}) passes: correct the seed"
 
 
 def _vessel_near(problem: Problem) -> str:

@@ -22,6 +22,7 @@ from pipeline.segmentation.automatic import find_lower, find_seed, find_start
 from pipeline.segmentation.barrier import barrier, with_its_layers
 from pipeline.segmentation.bridging import bridged
 from pipeline.segmentation.leak import LeakError, border_contact, check_border, check_contrast, check_growth, growth
+from pipeline.segmentation.leak_advice import clear_of_leak
 from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, remedies
 from pipeline.segmentation.levels import Levels, dark_limit, levels
 from pipeline.segmentation.local_edge import EVEN, LOCAL
@@ -38,7 +39,6 @@ from pipeline.segmentation.refusals import (
     check_filled,
     check_intensity,
     check_seeds,
-    clear_threshold,
 )
 from pipeline.segmentation.region_growing import Mask, centre_line, centres, fill_holes, occupancy
 from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, background_places, place_seeds, seed_places
@@ -99,14 +99,14 @@ def segment(
     """
     log = log or logging.getLogger("segment")
 
-    def tried(other: SegmentSettings) -> Segmentation | None:
+    def tried(other: SegmentSettings, part: Volume = filtered) -> Segmentation | None:
         try:
-            return _found(filtered, other, loaded, modality, log)
+            return _found(part, other, loaded, modality, log)
         except StageError:
             return None
 
-    def passes(other: SegmentSettings) -> bool:
-        return tried(other) is not None
+    def passes(other: SegmentSettings, part: Volume = filtered) -> bool:
+        return tried(other, part) is not None
 
     try:
         return _found(filtered, settings, loaded, modality, log)
@@ -122,11 +122,11 @@ def segment(
         if by_place != settings and (words := _changes_along(tried(by_place))):
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
             raise kind(f"{words}: {error}") from None
-        if not isinstance(error, LeakError) or settings.lower is None:
+        if not isinstance(error, LeakError):
             raise
-        log.info("%s: looking for a threshold that is clear of it", error)
+        log.info("%s: looking for a threshold or a region that is clear of it", error)
         problem, _ = _pose(filtered, settings, loaded, modality, log)
-        raise LeakError(error.words, clear_threshold(error, problem, passes), None) from None
+        raise LeakError(error.words, clear_of_leak(error, problem, loaded, passes), None) from None
 
 
 def _changes_along(found: Segmentation | None) -> str:

@@ -14,6 +14,7 @@ from pipeline.segmentation.local_edge import LOCAL, spread_at_a_place
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import Segmentation, segment
+from solver.runtime.errors import StageError
 from tests.support.advice import advised, merged
 from tests.support.strange_images import Strange, scene
 
@@ -115,3 +116,15 @@ def test_the_upper_limit_for_calcium_lies_above_the_blood_of_the_bright_end(meth
     (setting, *_) = [each.settings for each in advised(check["advice"], case) if each.settings]
     followed = segment(volume, SegmentSettings(**merged(case, setting)["segment"]), volume)
     assert followed.record["voxels"] == pytest.approx(vessel.sum(), rel=0.03)
+
+
+def test_a_seed_beyond_the_edge_by_local_levels_is_refused():
+    """A seed in the blur of the wall: by one low threshold it is in the vessel, half way at its place it is not."""
+    image = drawn(0, 1.0)
+    voxels = image.image.voxels
+    row = voxels[image.seed[2], image.seed[1]]
+    low, high = float(np.median(voxels)), float(row[image.seed[0]])
+    outside = next(n for n in range(image.seed[0], len(row)) if row[n] < low + 0.35 * (high - low))
+    settings = SegmentSettings(seeds_voxel=((outside, *image.seed[1:]),), lower=low + 0.2 * (high - low), method=LOCAL)
+    with pytest.raises(StageError, match="beyond the vessel's edge"):
+        segment(filter_volume(image.image, FilterSettings(smoothing="none")), settings, image.image, "CT")
