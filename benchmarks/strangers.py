@@ -31,7 +31,7 @@ from comparison import table  # noqa: E402
 
 from pipeline.stages import import_mask, segment  # noqa: E402
 from pipeline.stages.phantom import SeriesHeader, write_series  # noqa: E402
-from tests.support import strange_given, strange_images  # noqa: E402
+from tests.support import strange_devices, strange_given, strange_images  # noqa: E402
 from tests.support.advice import Values, Workflow, advised, follow, merged  # noqa: E402
 
 WIDE = 0.03
@@ -49,7 +49,8 @@ FOLLOWED = (
 
 def of_image(kind: str, seed: int, folder: Path) -> tuple[Values, dict[str, Any]]:
     """A case with a drawn image, and the truth; every second one has its threshold given."""
-    drawn = strange_images.strange(kind, seed)
+    maker = strange_devices if kind in strange_devices.KINDS else strange_images
+    drawn = maker.strange(kind, seed)
     place = [[round(float(x), 2) for x in drawn.image.to_mm(drawn.seed)]]
     segmented: Values = {"seeds_mm": place} | ({"lower": round(drawn.half_way, 1)} if seed % 2 else {})
     if drawn.ct:
@@ -91,7 +92,7 @@ def tried(kind: str, seed: int, folder: Path, until: str) -> dict[str, Any]:
     """Make and run one."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    maker = of_image if kind in strange_images.KINDS else of_given
+    maker = of_given if kind in strange_given.KINDS else of_image
     case, truth = maker(kind, seed, folder)
     workflow, began = Workflow(folder, until), time.process_time()
     found: dict[str, Any] = {"case": case, **truth}
@@ -189,7 +190,7 @@ def main() -> None:
         setattr(module, "draw", lambda *_, **__: None)  # noqa: B010
         setattr(module, "render", lambda *_, **__: "")  # noqa: B010
     records = {}
-    for kind in (*strange_images.KINDS, *strange_given.KINDS):
+    for kind in (*strange_images.KINDS, *strange_devices.KINDS, *strange_given.KINDS):
         if not re.fullmatch(options.kinds, kind):
             continue
         for seed in range(*options.seeds):

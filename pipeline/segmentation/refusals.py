@@ -13,7 +13,7 @@ from pipeline.segmentation.automatic import BONE_HU, find_lower, seed_level
 from pipeline.segmentation.leak import CONTRAST_HU, check_border
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.problem import Lumen, NoVesselError, Problem
-from pipeline.segmentation.region_growing import Index, Mask, fill_holes
+from pipeline.segmentation.region_growing import Index, Mask, fill_holes, grow
 from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, moved, text_mm, with_points
 from solver.runtime.errors import StageError
@@ -23,6 +23,9 @@ MINIMUM_VOXELS = 100
 
 WIDEST = 0.5
 """Part of a face that a vessel may fill where the region is cut close; that a mask fills more is not to be accepted."""
+
+BRIGHT_PART = 0.01
+"""Part of what grows that is far brighter than the seeds, from which it is tried to leave that out: more than noise."""
 
 NEAREST_MM = 10.0
 """How far from a seed a better one is looked for."""
@@ -156,6 +159,24 @@ def border_remedy(problem: Problem, mask: Mask, contact: dict[str, float]) -> st
     if most <= WIDEST:
         summary.append(f"to take it as it is, segment.border_fraction: {most:g}")
     return ", ".join(summary) or "part the vessel from what it touches by segment.cut_planes, marked on pick.html"
+
+
+def without_bright_part(problem: Problem) -> tuple[float, float] | None:
+    """An upper threshold that leaves out metal, calcium or bone, and the part of what grows that is above it.
+
+    It lies as far above the level at the seeds as ``lower`` lies below; None where one is set, or hardly anything is
+    brighter.
+
+    Parameters
+    ----------
+    problem : with its lower threshold.
+    """
+    if problem.settings.upper is not None:
+        return None
+    upper = 2 * seed_level(problem, problem.places) - problem.lower
+    grown = problem.filtered.voxels[grow(problem.open_voxels, problem.places, problem.lower)]
+    share = float((grown > upper).mean()) if grown.size else 0.0
+    return (float(f"{upper:.4g}"), share) if share > BRIGHT_PART else None
 
 
 def _vessel_near(problem: Problem) -> str:

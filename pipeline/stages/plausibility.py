@@ -295,6 +295,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     )
     return [
         trust.check("volume behind where two lumens touch", "%", *_share(segmentation, "touching_lumens")),
+        trust.check("part of the mask of another brightness", "%", *_share(segmentation, "other_brightness")),
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
         trust.check("vessel that goes on more dimly, of the mask", "%", *_share(edge, "beyond")),
         trust.check("vessel that fades away, of the mask", "%", *_share(segmentation, "faint_ends")),
@@ -304,7 +305,6 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("volume beyond an end, in line with it", "%", *_share(segmentation, "beyond_ends")),
         *_of_joined(segmentation.get("gaps_joined", ())),
         *_of_parted(segmentation),
-        trust.check("part of the mask of another brightness", "%", *_share(segmentation, "other_brightness")),
         trust.check("calcium or metal at the wall, of the mask", "%", *_share(segmentation, "bright_wall")),
         trust.check("vessel with something bright in its wall", "%", *_share(segmentation, "bright_rim")),
         trust.check("vessel that darkens towards its wall", "%", *_share(segmentation, "dark_rim")),

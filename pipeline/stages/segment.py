@@ -9,7 +9,7 @@ much of a face of the region and is no vessel there, that opens into chambers.
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,6 +39,7 @@ from pipeline.segmentation.refusals import (
     check_filled,
     check_intensity,
     check_seeds,
+    without_bright_part,
 )
 from pipeline.segmentation.region_growing import Mask, centre_line, centres, fill_holes, occupancy
 from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, background_places, place_seeds, seed_places
@@ -122,6 +123,8 @@ def segment(
         if by_place != settings and (words := _changes_along(tried(by_place))):
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
             raise kind(f"{words}: {error}") from None
+        if words := _without_metal(filtered, settings, loaded, modality, passes):
+            raise StageError(f"{words}: {error}") from None
         if not isinstance(error, LeakError):
             raise
         log.info("%s: looking for a threshold or a region that is clear of it", error)
@@ -139,6 +142,29 @@ def _changes_along(found: Segmentation | None) -> str:
     return (
         f"the contrast of the vessel changes from {high:.4g} to {low:.4g} along it, which no one threshold follows."
         " Tried, passes: the level near each place, segment: {lower: null, method: local}. With one threshold"
+    )
+
+
+def _without_metal(
+    filtered: Volume,
+    settings: SegmentSettings,
+    loaded: Volume,
+    modality: str | None,
+    passes: Callable[[SegmentSettings], bool],
+) -> str:
+    """An upper threshold that leaves out what is far brighter than the seeds, tried; empty where none passes."""
+    try:
+        problem, _ = _pose(filtered, settings, loaded, modality, logging.getLogger("segment"))
+    except StageError:
+        return ""
+    if (found := without_bright_part(problem)) is None:
+        return ""
+    upper, share = found
+    if not passes(settings.model_copy(update={"upper": upper})):
+        return ""
+    return (
+        f"{share:.0%} of what grows from the seed is far brighter than the seed, as metal, calcium and bone are. Tried,"
+        f" passes: to leave it out, segment.upper: {upper:g}. With it"
     )
 
 

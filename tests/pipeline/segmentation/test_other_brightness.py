@@ -8,12 +8,15 @@ import pytest
 import yaml
 from scipy import ndimage
 
-from pipeline.case.settings.images import SegmentSettings
+from pipeline.case.settings.images import FilterSettings, SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.other_brightness import COST
+from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import segment
 from solver.runtime.errors import StageError
+from tests.support.advice import advised, merged
+from tests.support.strange_devices import strange
 from tests.support.veins import beside_vein
 
 TISSUE, BLOOD, RADIUS, VEIN_Y = 45.0, 380.0, 6.0, 11.0
@@ -119,3 +122,22 @@ def test_calcium_at_the_wall_fails_and_is_left_out_with_its_rim_as_advised():
     assert without.record["other_brightness"] is None
     assert whole.lumen.voxels.sum() > 1.06 * tube.sum()
     assert without.lumen.voxels.sum() == pytest.approx(tube.sum(), rel=0.04)
+
+
+@pytest.mark.parametrize("number", [5301, 5302, 5303, 5306])
+def test_coils_in_an_aneurysm_are_left_out_by_the_first_advice(number):
+    """Packed with metal, of 6 to 40 % of what grows; the refusal, or the first failed check, names a limit."""
+    drawn = strange("coil-mass", number)
+    image = drawn.image.with_voxels(np.clip(drawn.image.voxels, -1024, 3071))
+    filtered, case = filter_volume(image, FilterSettings()), {"segment": {"seeds_voxel": [list(drawn.seed)]}}
+    case = merged(case, {"segment": {"lower": drawn.half_way}})
+    try:
+        checks = of_lumen(segment(filtered, SegmentSettings(**case["segment"]), image, "CT").record)
+        said = next(check["advice"] for check in checks if not check["passed"])
+    except StageError as error:
+        said = str(error)
+    first = next(each.settings for each in advised(said, case) if each.settings)
+    assert list(first["segment"]) == ["upper"]
+    found = segment(filtered, SegmentSettings(**merged(case, first)["segment"]), image, "CT")
+    # a part of the neck goes with the rim that the metal blurs into it
+    assert found.record["volume_ml"] == pytest.approx(drawn.volume_ml, rel=0.1)
