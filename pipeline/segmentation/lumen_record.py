@@ -144,7 +144,8 @@ def _of_planes(problem: Problem, found: Lumen, mask: Mask) -> list[str]:
 
 
 def _of_other(problem: Problem, mask: Mask, intensity: Levels, blurred: float) -> dict[str, Any] | None:
-    return record_of_other(other_brightness(problem.filtered.voxels, mask, problem.places, intensity, blurred), problem)
+    other = other_brightness(problem.filtered.voxels, mask, problem.places, intensity, blurred)
+    return record_of_other(other, problem, intensity.surroundings)
 
 
 def _of_places(

@@ -18,7 +18,7 @@ from skimage.filters import threshold_otsu
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.region_growing import Index, Mask, bounding_box, grow
-from pipeline.segmentation.seeds import text_mm
+from pipeline.segmentation.seeds import text_mm, with_points
 
 REACH = 2.0
 """Least distance from the wall, in voxels and in standard deviations of the blur, of the voxels that are compared."""
@@ -36,6 +36,10 @@ way between ``lower`` and the seeds. A threshold that is raised further makes th
 
 COST = "the vessel then comes out about 4 % too small, one of 4 voxels on the radius up to 14 %"
 """What the watershed costs, which puts the wall at the steepest edge (docs/validation/segmentation.md)."""
+
+MOSTLY, BLOOD = 0.5, 2.5
+"""Share from which what is brighter than at the seeds may be the vessel itself, and the contrast over that at the seeds
+up to which: blood is rarely dimmer than a half, a coil or a plaque is brighter than 1000 HU where blood has 300."""
 
 HALO_VOXELS = 2
 """How far blur carries what is above ``upper`` into the tissue beside it."""
@@ -101,13 +105,14 @@ def other_brightness(
     return Other(float(theirs.sum() / deep.sum()), level, rest, brighter, (x, y, z))
 
 
-def record_of_other(other: Other | None, problem: Problem) -> dict[str, Any] | None:
+def record_of_other(other: Other | None, problem: Problem, tissue: float) -> dict[str, Any] | None:
     """What ``segmentation.json`` holds of it, with the words of the check.
 
     Parameters
     ----------
     other : as found.
     problem : with its lower threshold.
+    tissue : level of the soft tissue around the mask.
     """
     if other is None:
         return None
@@ -123,9 +128,16 @@ def record_of_other(other: Other | None, problem: Problem) -> dict[str, Any] | N
         setting = f"segment: {{method: watershed{raised}, background_mm: [{place}]}}"
     words = (
         f"{other.share:.1%} of the mask away from its wall is {than} than at the seeds, with a mean of"
-        f" {other.level:.4g}, most at {text_mm(place)} mm: it may be {what}. Look at segmentation.html there: to leave"
-        f" it out, set {setting}{cost}; if it is the vessel, give a seed there, too"
+        f" {other.level:.4g}, most at {text_mm(place)} mm: it may be {what}. Look at segmentation.html there: "
     )
+    if other.brighter and other.share > MOSTLY and other.level - tissue < BLOOD * (other.rest - tissue):
+        both = with_points([*(seed.point_mm for seed in problem.seeds), place], problem.settings)
+        words += (
+            "most of the mask is as bright, so that the seeds seem to lie in a dim part, as where blood is slow or"
+            f" mixed: if it is the vessel, give a seed there, too: {both}; if it is none, set {setting}"
+        )
+    else:
+        words += f"to leave it out, set {setting}{cost}; if it is the vessel, give a seed there, too"
     return {"share": round(other.share, 4), "level": round(other.level, 4), "mm": place, "words": words}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""More images as strangers bring them: thrombus in layers, metal with its rays, coils, mesh stents, fields of coils."""
+"""More images as strangers bring them: thrombus in layers, metal, coils, mesh stents, fields of coils, mixed blood."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -158,12 +158,21 @@ def mesh_stent(rng: np.random.Generator) -> Strange:
     return replace(drawn, seed=made.seed_at(float(rng.uniform(0.1, 0.9))))
 
 
+def dim_part(rng: np.random.Generator) -> Strange:
+    """Blood of 50 to 75 % of the contrast in the first 30 to 50 % of the vessel, where the seed lies; in CT or MR."""
+    made = scene(rng, ct=bool(rng.random() < 0.5), forked=False)
+    rest, at = rng.uniform(0.5, 0.75), rng.uniform(0.3, 0.5)
+    made.fill(np.where(made.along() < at, rest, 1.0))
+    return replace(_usual(made, rest=rest, at=at), seed=made.seed_at(0.15))
+
+
 KINDS: dict[str, Callable[[np.random.Generator], Strange]] = {
     "layered-thrombus": layered_thrombus,
     "metal-streaks": metal_streaks,
     "coil-mass": coil_mass,
     "smooth-field": smooth_field,
     "mesh-stent": mesh_stent,
+    "dim-part": dim_part,
 }
 
 FIRST = 20

@@ -141,3 +141,20 @@ def test_coils_in_an_aneurysm_are_left_out_by_the_first_advice(number):
     found = segment(filtered, SegmentSettings(**merged(case, first)["segment"]), image, "CT")
     # a part of the neck goes with the rim that the metal blurs into it
     assert found.record["volume_ml"] == pytest.approx(drawn.volume_ml, rel=0.1)
+
+
+@pytest.mark.parametrize("number", range(5310, 5314))
+def test_a_seed_in_dim_blood_is_told_to_give_one_in_the_bright_part(number):
+    """The ``segment.upper`` that was advised for calcium left half of the vessel."""
+    drawn = strange("dim-part", number)
+    filtered, modality = filter_volume(drawn.image, FilterSettings()), "CT" if drawn.ct else None
+    case = {"segment": {"seeds_voxel": [list(drawn.seed)], "method": "local"}}
+    record = segment(filtered, SegmentSettings(**case["segment"]), drawn.image, modality).record
+    check = next(each for each in of_lumen(record) if each["name"] == NAME)
+    assert not check["passed"]
+    first = next(each.settings for each in advised(check["advice"], case) if each.settings)
+    assert len(first["segment"]["seeds_mm"]) == 2
+    followed = SegmentSettings(**merged(case, first)["segment"])
+    found = segment(filtered, followed, drawn.image, modality).record
+    assert found["volume_ml"] == pytest.approx(drawn.volume_ml, rel=0.03)
+    assert next(each for each in of_lumen(found) if each["name"] == NAME)["passed"]
