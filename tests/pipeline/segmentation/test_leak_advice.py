@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a leak is refused with leads to a lumen, followed to the letter; where nothing does, what was tried is told."""
+"""What a leak is refused with leads to a lumen, followed to the letter; where nothing does, what was tried is named."""
 
 import re
 
@@ -46,9 +46,9 @@ def test_a_leak_is_refused_with_a_region_that_passes(number):
     found = segment(filter_volume(drawn.image, region), settings, drawn.image)
     low, high = region.region_voxels.low, region.region_voxels.high
     true = made.lumen[low[2] : high[2], low[1] : high[1], low[0] : high[0]].sum() * np.prod(made.spacing_mm) / 1000
-    told = [check["name"] for check in of_lumen(found.record) if not check["passed"]]
+    reported = [check["name"] for check in of_lumen(found.record) if not check["passed"]]
     right = pytest.approx(true, rel=0.08)  # 5 % by the threshold, 3 % by the region's edge
-    assert found.record["volume_ml"] == right or told
+    assert found.record["volume_ml"] == right or reported
 
 
 def test_where_no_region_passes_the_refusal_says_which_were_tried():

@@ -144,7 +144,7 @@ def test_coils_in_an_aneurysm_are_left_out_by_the_first_advice(number):
 
 
 @pytest.mark.parametrize("number", range(5310, 5314))
-def test_a_seed_in_dim_blood_is_told_to_give_one_in_the_bright_part(number):
+def test_a_seed_in_dim_blood_is_advised_to_give_one_in_the_bright_part(number):
     """The ``segment.upper`` that was advised for calcium left half of the vessel."""
     drawn = strange("dim-part", number)
     filtered, modality = filter_volume(drawn.image, FilterSettings()), "CT" if drawn.ct else None
