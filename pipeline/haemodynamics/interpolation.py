@@ -229,7 +229,7 @@ def _fill(
         blocks[block, z & (EDGE - 1), y & (EDGE - 1), x & (EDGE - 1)] = first + n
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def row_at(
     x: int,
     y: int,
@@ -257,7 +257,7 @@ def row_at(
     return blocks[top[k, j, i], z & (EDGE - 1), y & (EDGE - 1), x & (EDGE - 1)]
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def corners(
     x: float,
     y: float,
@@ -282,7 +282,7 @@ def corners(
     return x - i, y - j, z - k, whole
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def weight_of(corner: int, a: float, b: float, c: float) -> float:
     """Trilinear weight of a corner at the place (a, b, c) in the cell.
 

@@ -18,10 +18,21 @@ there within `RIM` spacings of the plane has left, too.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import get_num_threads, njit, prange
 from numpy.typing import NDArray
 
-from pipeline.haemodynamics.interpolation import Blocks, Interpolation, corners, weight_of
+from pipeline.haemodynamics.cells import (
+    FLOATS,
+    NUMBERS,
+    Between,
+    Room,
+    Stepping,
+    blend,
+    enter,
+    liveliness,
+    room_in,
+)
+from pipeline.haemodynamics.interpolation import Blocks, Interpolation
 from pipeline.haemodynamics.snapshots import Field
 from solver.domain.nodes import Opening
 
@@ -34,6 +45,9 @@ REACH = 1.5
 
 RIM = 1.0
 """How far from the plane of an opening, in spacings, its rim reaches."""
+
+PARTS = 4
+"""Into how many parts of particles the work of each thread is divided: some particles go on much longer than others."""
 
 MOVING, LOST = 0, -1
 """States of particles; another state is the id of the opening through which one has left."""
@@ -80,49 +94,6 @@ class Particles(NamedTuple):
         )
 
 
-class Between(NamedTuple):
-    """Two snapshots that follow each other, between which the velocity is linear in time.
-
-    Attributes
-    ----------
-    before, after : (M, 3) float32, m/s, by the rows of the interpolation.
-    begin_s, end_s : their times.
-    """
-
-    before: NDArray[np.float32]
-    after: NDArray[np.float32]
-    begin_s: float
-    end_s: float
-
-
-class Stepping(NamedTuple):
-    """What holds for all steps of all particles.
-
-    Attributes
-    ----------
-    scale : spacings in a metre.
-    longest : longest way of a step, in spacings.
-    distance : (M,) float32, distance to the wall, in spacings, by the rows of the interpolation.
-    openings : (O, 7), centre in lattice indices x, y, z, outward unit normal, and reach in spacings.
-    ids : (O,) int8, of the openings.
-    """
-
-    scale: float
-    longest: float
-    distance: NDArray[np.float32]
-    openings: NDArray[np.float64]
-    ids: NDArray[np.int8]
-
-
-class _Room(NamedTuple):
-    """What a thread works in: rows of a cell's corners, places before and after a step, velocities of its stages."""
-
-    row: NDArray[np.int64]
-    old: NDArray[np.float64]
-    new: NDArray[np.float64]
-    slope: NDArray[np.float64]
-
-
 class Tracer:
     """Moves particles through a flow.
 
@@ -146,7 +117,7 @@ class Tracer:
 
     def advance(self, particles: Particles, until_s: float) -> None:
         """Trace particles up to a time as :meth:`follow` does, without looking at them on the way."""
-        self.follow(particles, np.arange(len(particles.place)), np.array([until_s]), sampled=False)
+        self.follow(particles, np.flatnonzero(particles.state == MOVING), np.array([until_s]), sampled=False)
 
     def follow(
         self, particles: Particles, rows: NDArray[np.int64], stops_s: NDArray[np.float64], sampled: bool = True
@@ -209,53 +180,16 @@ class Tracer:
         forwards: bool,
         samples: NDArray[np.float64],
     ) -> None:
-        between = Between(*self._snapshots(number), *span_s)
-        _advance(rows, particles, between, stops_s, forwards, self._stepping, self._lattice.table, samples)
+        between = Between(*self._snapshots(number), *span_s, self._field.period_s is None)
+        parts = min(PARTS * get_num_threads(), len(rows))
+        memory = np.empty((parts, NUMBERS), np.int64), np.empty((parts, FLOATS))
+        table = self._lattice.table
+        _advance(rows, particles, between, stops_s, forwards, self._stepping, table, samples, memory)
 
 
-@njit(cache=True)
-def _blend(
-    row: NDArray[np.int64],
-    a: float,
-    b: float,
-    c: float,
-    later: float,
-    before: NDArray[np.float32],
-    after: NDArray[np.float32],
-) -> tuple[float, float, float]:
-    """Velocity in a cell at the part `later` of the interval between two snapshots; corners without value count 0."""
-    u = v = w = 0.0
-    for corner in range(8):
-        n = row[corner]
-        if n >= 0:
-            weight = weight_of(corner, a, b, c)
-            old, new = weight * (1 - later), weight * later
-            u += old * before[n, 0] + new * after[n, 0]
-            v += old * before[n, 1] + new * after[n, 1]
-            w += old * before[n, 2] + new * after[n, 2]
-    return u, v, w
-
-
-@njit(cache=True)
-def _liveliness(row: NDArray[np.int64], a: float, b: float, c: float, values: NDArray[np.float32]) -> float:
-    """The speed in a cell, or how far a corner's velocity is from the velocity there if that is more: where slow
-    particles are in the middle of a whirl or beside the wall, their steps are as short as its turn asks.
-    """
-    u, v, w = _blend(row, a, b, c, 0.0, values, values)
-    square = u * u + v * v + w * w
-    for corner in range(8):
-        n = row[corner]
-        if n >= 0:
-            square = max(square, (values[n, 0] - u) ** 2 + (values[n, 1] - v) ** 2 + (values[n, 2] - w) ** 2)
-    return np.sqrt(square)
-
-
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _keep_off_wall(
-    place: NDArray[np.float64],
-    distance: NDArray[np.float32],
-    table: Blocks,
-    row: NDArray[np.int64],
+    place: NDArray[np.float64], flow: Between, stepping: Stepping, table: Blocks, room: Room
 ) -> tuple[bool, bool]:
     """Move a particle that is too near to the wall, along the gradient of the distance.
 
@@ -263,12 +197,13 @@ def _keep_off_wall(
     -------
     Whether it was, and whether it is where all corners have values.
     """
-    a, b, c, whole = corners(place[0], place[1], place[2], table, row)
-    if not whole:
+    enter(place, flow, stepping, table, room)
+    if room.cell[3] < 8:
         return False, False
+    a, b, c = place[0] - room.cell[0], place[1] - room.cell[1], place[2] - room.cell[2]
     found = along = across = up = 0.0
     for corner in range(8):
-        value = distance[row[corner]]
+        value = room.distance[corner]
         wx, wy, wz = (a if corner & 1 else 1 - a), (b if corner >> 1 & 1 else 1 - b), (c if corner >> 2 else 1 - c)
         found += wx * wy * wz * value
         along += (value if corner & 1 else -value) * wy * wz
@@ -285,7 +220,7 @@ def _keep_off_wall(
     return True, True
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _crossing(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArray[np.float64]) -> tuple[int, float]:
     """The opening, by number, through which a step leads outwards, and after which part of it; -1 for none."""
     first, part = -1, 1.0
@@ -304,7 +239,7 @@ def _crossing(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDAr
     return first, part
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _at_rim(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArray[np.float64]) -> int:
     """The opening, by number, towards which a step leads that ends beside its rim; -1 for none."""
     for k in range(len(openings)):
@@ -318,27 +253,28 @@ def _at_rim(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArra
     return -1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _go(
-    n: int, particles: Particles, flow: Between, stepping: Stepping, table: Blocks, until: float, room: _Room
+    n: int, particles: Particles, flow: Between, stepping: Stepping, table: Blocks, until: float, room: Room
 ) -> None:
     """Classical Runge-Kutta steps of one particle up to a time."""
     places, clocks, states, velocities, held, _ = particles
-    before, after, begin, finish = flow
-    scale, longest, distance, openings, ids = stepping
-    row, old, new, slope = room
+    begin, finish, steady = flow[2:]
+    scale, longest, _, openings, ids = stepping
+    old, new, slope = room[6:]
     sign = 1.0 if until >= clocks[n] else -1.0
     while True:
         clock = clocks[n]
         for axis in range(3):
             old[axis] = places[n, axis]
-        a, b, c, _ = corners(old[0], old[1], old[2], table, row)
-        u, v, w = _blend(row, a, b, c, (clock - begin) / (finish - begin), before, after)
+        enter(old, flow, stepping, table, room)
+        u, v, w = blend((clock - begin) / (finish - begin), steady, room)
         velocities[n, 0], velocities[n, 1], velocities[n, 2] = u, v, w
         left = until - clock
         if left == 0:
             return
-        fastest = scale * max(_liveliness(row, a, b, c, before), _liveliness(row, a, b, c, after))
+        most = liveliness(room.before, room)
+        fastest = scale * (most if steady else max(most, liveliness(room.after, room)))
         whole = fastest * abs(left) <= longest
         step = left if whole else sign * longest / fastest
         slope[0, 0], slope[0, 1], slope[0, 2] = u, v, w
@@ -346,9 +282,9 @@ def _go(
             part = 1.0 if stage == 3 else 0.5
             for axis in range(3):
                 new[axis] = old[axis] + scale * step * part * slope[stage - 1, axis]
-            a, b, c, _ = corners(new[0], new[1], new[2], table, row)
+            enter(new, flow, stepping, table, room)
             later = (clock + part * step - begin) / (finish - begin)
-            slope[stage, 0], slope[stage, 1], slope[stage, 2] = _blend(row, a, b, c, later, before, after)
+            slope[stage, 0], slope[stage, 1], slope[stage, 2] = blend(later, steady, room)
         for axis in range(3):
             sum_of = slope[0, axis] + 2 * slope[1, axis] + 2 * slope[2, axis] + slope[3, axis]
             new[axis] = old[axis] + scale * step * sum_of / 6
@@ -359,7 +295,7 @@ def _go(
             clocks[n] = clock + part * step
             states[n] = ids[opening]
             return
-        held[n], inside = _keep_off_wall(new, distance, table, row)
+        held[n], inside = _keep_off_wall(new, flow, stepping, table, room)
         for axis in range(3):
             places[n, axis] = new[axis]
         clocks[n] = until if whole else clock + step
@@ -369,6 +305,7 @@ def _go(
             return
 
 
+# many parameters because what a Numba loop works on is handed to it piece by piece
 @njit(parallel=True, cache=True)
 def _advance(
     rows: NDArray[np.int64],
@@ -379,21 +316,27 @@ def _advance(
     stepping: Stepping,
     table: Blocks,
     samples: NDArray[np.float64],
+    memory: tuple[NDArray[np.int64], NDArray[np.float64]],
 ) -> None:
-    """Each particle by itself, so that the order and number of threads do not matter, from stop to stop."""
+    """Each particle by itself, so that the order and number of threads do not matter, from stop to stop.
+
+    Threads take them in as many parts as there are rows of `memory`, and those beside each other in different parts.
+    """
     places, clocks, states, velocities, _, ends = particles
+    numbers, whole = memory
     sign = 1.0 if forwards else -1.0
-    for k in prange(len(rows)):
-        n = rows[k]
-        room = _Room(np.empty(8, np.int64), np.empty(3), np.empty(3), np.empty((4, 3)))
-        for stop in range(len(stops)):
-            until = stops[stop] if sign * (ends[n] - stops[stop]) > 0 else ends[n]
-            done = stop > 0 and sign * (ends[n] - stops[stop - 1]) <= 0
-            if states[n] != MOVING or done or sign * (until - clocks[n]) < 0:
-                continue
-            _go(n, particles, flow, stepping, table, until, room)
-            if stop < samples.shape[1]:
-                for axis in range(3):
-                    samples[k, stop, axis] = places[n, axis]
-                    samples[k, stop, 4 + axis] = velocities[n, axis]
-                samples[k, stop, 3] = clocks[n]
+    for part in prange(len(numbers)):
+        room = room_in(numbers[part], whole[part])
+        for k in range(part, len(rows), len(numbers)):
+            n = rows[k]
+            for stop in range(len(stops)):
+                until = stops[stop] if sign * (ends[n] - stops[stop]) > 0 else ends[n]
+                done = stop > 0 and sign * (ends[n] - stops[stop - 1]) <= 0
+                if states[n] != MOVING or done or sign * (until - clocks[n]) < 0:
+                    continue
+                _go(n, particles, flow, stepping, table, until, room)
+                if stop < samples.shape[1]:
+                    for axis in range(3):
+                        samples[k, stop, axis] = places[n, axis]
+                        samples[k, stop, 4 + axis] = velocities[n, axis]
+                    samples[k, stop, 3] = clocks[n]
