@@ -32,7 +32,7 @@ from solver.boundary.waveform import Inflow, by_opening, read_inflow
 from solver.boundary.windkessel import flow_fractions
 from solver.domain.nodes import Opening
 from solver.run.forecast import rounded_down
-from solver.runtime.command_line import run_stage
+from solver.runtime.command_line import end_process, run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
@@ -405,7 +405,7 @@ def check(words: list[str]) -> str | None:
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        sys.exit(check([word for word in sys.argv[1:] if word != "--check"]))
+        end_process(check([word for word in sys.argv[1:] if word != "--check"]))
     run_stage(
         "plausibility",
         __doc__,

@@ -68,6 +68,23 @@ run_stage("trial", "A trial.", {{"text": "in"}}, {{"copy": "out"}}, compute)
 """A stage that is stopped while Python calls the callback of a weak reference, or deletes an object."""
 
 
+ENDED = """
+import atexit
+import sys
+from pathlib import Path
+from solver.runtime.command_line import end_process
+
+class Object:
+    def __del__(self):
+        print("taken down")
+
+kept = Object()
+atexit.register(lambda: Path(sys.argv[1]).write_text("at exit"))
+print("held back", end="")
+end_process({refusal!r})
+"""
+
+
 def start(folder: Path, given: str = "in.txt", **settings) -> subprocess.Popen:
     (folder / "in.txt").write_text("text")
     roles = {"text": given, "copy": "out.txt", "folder": "out", "provenance": "trial.json", "log": "logs/trial.log"}
@@ -140,6 +157,14 @@ def test_a_signal_that_is_lost_in_a_callback_of_python_stops_the_stage_all_the_s
     assert "error: stopped by signal 15; nothing was written" in answer.stderr
     assert "Traceback" not in answer.stderr
     assert files(tmp_path) == {"in.txt"}
+
+
+@pytest.mark.parametrize(("refusal", "status"), [(None, 0), ("", 1), ("too much", 1)])
+def test_a_process_ends_with_all_written_and_without_taking_python_down(tmp_path, refusal, status):
+    command = [sys.executable, "-c", ENDED.format(refusal=refusal), tmp_path / "file"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (answer.returncode, answer.stdout, answer.stderr.strip()) == (status, "held back", refusal or "")
+    assert (tmp_path / "file").read_text() == "at exit"
 
 
 def test_a_missing_input_and_bad_settings_are_refused_in_words(tmp_path):
