@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from pipeline.haemodynamics.indices import read_json, weighted_percentiles  # noqa: E402
+from pipeline.files.json_file import read_json  # noqa: E402
+from pipeline.haemodynamics.percentiles import weighted_percentiles  # noqa: E402
 from pipeline.reporting import figures, render, scene  # noqa: E402
 from pipeline.reporting.quantities import read_wall  # noqa: E402
 from solver.boundary.windkessel import PASCAL_PER_MMHG  # noqa: E402

@@ -4,7 +4,7 @@
 A stage of its own, after the page is written, so that the page shows what the error means.
 """
 
-from pipeline.haemodynamics.indices import read_json
+from pipeline.files.json_file import read_json
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pipeline.case.case_file import RunSet
-from pipeline.haemodynamics.indices import read_json
+from pipeline.files.json_file import read_json
 from solver.runtime.command_line import run_stage
 from solver.runtime.provenance import Job
 from validation.evidence import SUMMARY, documents, read

@@ -13,8 +13,9 @@ from scipy import ndimage
 from pipeline.case.settings.images import FilterSettings, GrownRegion
 from pipeline.files.volume import Volume
 from pipeline.filtering.smoothing import noise_level
+from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.region_growing import Mask, bounding_box, grow
-from pipeline.segmentation.seeds import WITHOUT_REGION, Seed, place_seeds, seed_places, text_mm
+from pipeline.segmentation.seeds import WITHOUT_REGION, Seed, place_seeds, seed_places
 from solver.runtime.errors import StageError
 
 ESTIMATED_LEVEL = 0.4

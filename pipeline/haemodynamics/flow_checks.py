@@ -2,12 +2,14 @@
 """Checks of a flow: what the trust in its figures rests on, as it stands in ``indices.json``."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.haemodynamics.advice import Advice, Setting
-from pipeline.haemodynamics.centreline_profile import CentrelineProfile, Row
 from pipeline.haemodynamics.trust import LIMITS, check
 from solver.domain.nodes import Nodes
+
+if TYPE_CHECKING:
+    from pipeline.haemodynamics.centreline_profile import CentrelineProfile, Row  # plausibility needs none of SciPy
 
 CARRIES = 0.02
 """A branch with less than this part of the largest flow is not judged: it changes that of others by no more, which is
@@ -161,7 +163,7 @@ def _shear_error(across: float) -> str:
     return "more than 5 %" if across < 10 else "2 to 4 % for its lattice alone"
 
 
-def centreline_checks(nodes: Nodes, profile: CentrelineProfile, branches: list[Row]) -> list[dict[str, Any]]:
+def centreline_checks(nodes: Nodes, profile: "CentrelineProfile", branches: "list[Row]") -> list[dict[str, Any]]:
     """Checks of the branches that carry the flow: mass along them, and nodes across the narrowest of them.
 
     Parameters

@@ -2,7 +2,6 @@
 """Numbers that sum up a flow: what stands in ``indices.json``, and the solver's records that they need."""
 
 import csv
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from pipeline.haemodynamics.advice import in_words
 from pipeline.haemodynamics.centreline_profile import CentrelineProfile, Row
 from pipeline.haemodynamics.energy import Energy, kinetic_change_w
 from pipeline.haemodynamics.flow_checks import centreline_checks, energy_checks, lattice_checks
+from pipeline.haemodynamics.percentiles import weighted_percentiles
 from pipeline.haemodynamics.wall_indices import oscillatory_shear_index
 from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, near_openings
 from solver.boundary.windkessel import PASCAL_PER_MMHG
@@ -241,39 +241,6 @@ def _wall(nodes: Nodes, wall: Wall, accumulator: WallAccumulator, fit_nodes: flo
     if accumulator.times > 1:
         found["osi_mean"] = float(area @ oscillatory_shear_index(accumulator)[counted]) / total
     return found
-
-
-def weighted_percentiles(
-    values: NDArray[np.float64], weights: NDArray[np.float64], percents: Iterable[float]
-) -> tuple[float, ...]:
-    """Smallest values at or below which the given percentages of the weight lie.
-
-    Parameters
-    ----------
-    values, weights : (N,); weights are not negative.
-    percents : from 0 to 100.
-    """
-    order = np.argsort(values, kind="stable")
-    share = np.cumsum(weights[order]) / weights.sum() * 100
-    rows = np.minimum(np.searchsorted(share, list(percents)), len(values) - 1)
-    return tuple(float(value) for value in values[order][rows])
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read an object that another stage wrote.
-
-    Raises
-    ------
-    StageError
-        If the file holds something else.
-    """
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise StageError(f"{path}: no JSON ({error}); run the stage that makes it again") from None
-    if not isinstance(values, dict):
-        raise StageError(f"{path}: an object is wanted; run the stage that makes it again")
-    return values
 
 
 def read_monitor(path: Path) -> dict[str, NDArray[np.float64]]:

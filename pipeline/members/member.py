@@ -21,10 +21,11 @@ from pipeline.case.settings.base import Section, parse
 from pipeline.case.settings.flow import PostprocessSettings, SolveSettings
 from pipeline.case.settings.geometry import DecomposeSettings
 from pipeline.case.settings.uncertainty import UncertaintySettings
+from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh, read_mesh, read_openings
 from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.lattice.spacing import Spacing
-from pipeline.haemodynamics.indices import monitored_flows_ml_s, read_json, read_monitor
+from pipeline.haemodynamics.indices import monitored_flows_ml_s, read_monitor
 from pipeline.stages.postprocess import Results, fields_of, postprocess
 from pipeline.stages.voxelize import voxelize
 from pipeline.uncertainty.coarse_spacing import ratio_of

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pipeline.files.mesh import Mesh
-from pipeline.haemodynamics.indices import weighted_percentiles
 from pipeline.haemodynamics.paths import SPREAD, Paths
+from pipeline.haemodynamics.percentiles import weighted_percentiles
 from pipeline.reporting import figures, render
 from pipeline.reporting.colours import colour_map
+from pipeline.reporting.quantities import SPEED_COLOURS
 from pipeline.reporting.scene import View, front_view
 from solver.domain.nodes import Nodes
 from solver.runtime.progress import Progress
@@ -100,7 +101,7 @@ def animate(
             if canvas is None:
                 images.append(draw_flat(wall, lines, radius, speeds, view, LONGEST))
             else:
-                tubes = [render.tube_actor(lines, THICK * radius, speeds, figures.SPEED_COLOURS)] if lines else []
+                tubes = [render.tube_actor(lines, THICK * radius, speeds, SPEED_COLOURS)] if lines else []
                 images.append(canvas.picture([*glass, *tubes], view))
             progress.update(done)
     pictures = _captioned(images, view, speeds, moments, round_s, period_s is not None)
@@ -190,7 +191,7 @@ def draw_flat(
         pieces = np.concatenate([np.stack((line[:-1], line[1:]), axis=1) for line in lines])
         drawn = LineCollection(
             list(view.project(pieces[..., :3])),
-            cmap=colour_map(figures.SPEED_COLOURS),
+            cmap=colour_map(SPEED_COLOURS),
             norm=mpl.colors.Normalize(*speeds),
             linewidths=2 * THICK * radius_mm * scale * 0.72,
             capstyle="round",
@@ -231,7 +232,7 @@ def _to_gif(pictures: Sequence[Image.Image]) -> bytes:
     while True:
         size = round(pictures[0].width * factor), round(pictures[0].height * factor)
         scaled = [each.resize(size, Image.Resampling.LANCZOS) if factor < 1 else each for each in pictures]
-        bar = (colour_map(figures.SPEED_COLOURS)(np.linspace(0, 1, size[0])) * 255).round().astype(np.uint8)
+        bar = (colour_map(SPEED_COLOURS)(np.linspace(0, 1, size[0])) * 255).round().astype(np.uint8)
         sample = np.concatenate([scaled[0], scaled[len(scaled) // 2], np.tile(bar[:, :3], (BAR_ROWS, 1, 1))])
         palette = Image.fromarray(sample).quantize(COLOURS, dither=Image.Dither.NONE)
         mapped = [each.quantize(palette=palette, dither=Image.Dither.NONE) for each in scaled]

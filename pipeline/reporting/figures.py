@@ -18,12 +18,9 @@ from numpy.typing import NDArray
 
 from pipeline.reporting.colours import colour_map, mappable
 from pipeline.reporting.cuts import Cut
-from pipeline.reporting.quantities import KINDS, Quantity
+from pipeline.reporting.quantities import PRESSURE_COLOURS, RADIUS_COLOURS, SPEED_COLOURS, Quantity
 from pipeline.reporting.scene import View, direction_letters
 from solver.domain.nodes import Opening
-
-SPEED_COLOURS, RADIUS_COLOURS, PRESSURE_COLOURS = "viridis", "plasma", KINDS["pressure (Pa)"].colours
-"""Names of perceptually uniform maps; see :mod:`colours`."""
 
 DIRECTIONS = {"L": "left", "R": "right", "A": "front", "P": "back", "H": "head", "F": "feet"}
 """The patient's directions in words."""

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """All pictures of the report: what is drawn, from where and in which colours; :mod:`captions` says what they show."""
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
-from PIL import Image
 
 from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.streamlines import Grid
@@ -19,31 +17,15 @@ from pipeline.reporting.bands_section import tornado_figure
 from pipeline.reporting.captions import caption
 from pipeline.reporting.centreline_figure import BranchLine
 from pipeline.reporting.page import embed
-from pipeline.reporting.quantities import Quantity
+from pipeline.reporting.quantities import RADIUS_COLOURS, SPEED_COLOURS, SPEED_PERCENTILE, Quantity
+from pipeline.reporting.webp import to_webp
 from solver.domain.nodes import Nodes, Opening
-
-SPEED_PERCENTILE = 99.9
-"""Colours of the speed end at this percentile of the nodes, so that single values do not use them up."""
 
 PRESSURE_PERCENTILES = (0.5, 99.5)
 """Colours of the pressure lie between these percentiles of the nodes."""
 
 MAPPED = ("wall", "wall-osi", "wall-rrt", "wall-pressure", "wall-deviation")
 """Quantities of which there are still pictures, by their keys; the view to turn offers all."""
-
-WEBP_QUALITY = 88
-"""Out of 100: lines and letters stay sharp."""
-
-
-def to_webp(png: bytes, longest: int | None = None) -> bytes:
-    """A PNG as WebP, its longer side scaled down to so many pixels where it is longer."""
-    stream = io.BytesIO()
-    with Image.open(io.BytesIO(png)) as image:
-        shown = image.convert("RGB")
-        if longest:
-            shown.thumbnail((longest, longest))
-        shown.save(stream, "webp", quality=WEBP_QUALITY, method=4)
-    return stream.getvalue()
 
 
 @dataclass
@@ -195,7 +177,7 @@ def _draw_centreline(
     radius = np.concatenate(lines)[:, 3]
     limits = float(np.percentile(radius, 2)), float(radius.max())  # the least are those at the tips of blind ends
     thickness = 0.15 * min(opening.radius_mm for opening in openings)
-    tubes = render.tube_actor(lines, thickness, limits, figures.RADIUS_COLOURS)
+    tubes = render.tube_actor(lines, thickness, limits, RADIUS_COLOURS)
     image = render.draw([*render.see_through_actors(wall), *_cap_actors(caps, openings), tubes], [view], 1100)[0]
     pictures.add("centreline", "centreline", figures.to_png(figures.centreline_figure(image, view, openings, limits)))
 
@@ -208,7 +190,7 @@ def _draw_lines(
     speeds: tuple[float, float],
     view: scene.View,
 ) -> None:
-    tubes = render.tube_actor(lines, 0.05 * radius_mm, speeds, figures.SPEED_COLOURS)
+    tubes = render.tube_actor(lines, 0.05 * radius_mm, speeds, SPEED_COLOURS)
     image = render.draw([*render.see_through_actors(wall), tubes], [view], 1100)[0]
     pictures.add("streamlines", "streamlines", figures.to_png(figures.speed_figure(image, view, speeds)))
 

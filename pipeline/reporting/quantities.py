@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.files.mesh import read_mesh, read_point_arrays
-from pipeline.haemodynamics.indices import weighted_percentiles
+from pipeline.haemodynamics.percentiles import weighted_percentiles
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.reporting.colours import PARTS
 from solver.runtime.errors import StageError
@@ -133,6 +133,12 @@ KINDS: Mapping[str, Kind] = {
     "sac": Kind("wall-sac", "sacs", "viridis", "Which wall belongs to which sac.", parts=("sac", "vessel")),
 }
 """By the names of the arrays, in the order in which they are offered."""
+
+SPEED_COLOURS, RADIUS_COLOURS, PRESSURE_COLOURS = "viridis", "plasma", KINDS["pressure (Pa)"].colours
+"""Names of perceptually uniform maps; see :mod:`colours`."""
+
+SPEED_PERCENTILE = 99.9
+"""Colours of the speed end at this percentile of the nodes, so that single values do not use them up."""
 
 SHEAR = ("TAWSS (Pa)", "WSS magnitude (Pa)")
 """Arrays that hold the wall shear stress, the first where the flow pulsates."""

@@ -16,9 +16,9 @@ from vtkmodules.vtkFiltersCore import vtkQuadricDecimation
 from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.reporting.colours import AMBIENT, DIFFUSE, colour_table
-from pipeline.reporting.figures import FAINT, INK, SPEED_COLOURS, nice_length
+from pipeline.reporting.figures import FAINT, INK, nice_length
 from pipeline.reporting.particle_layer import Moving
-from pipeline.reporting.quantities import SPREAD, Quantity
+from pipeline.reporting.quantities import SPEED_COLOURS, SPREAD, Quantity
 from pipeline.reporting.scene import LETTERS, View
 from solver.domain.nodes import Opening
 

@@ -22,9 +22,9 @@ from scipy import ndimage
 from pipeline.segmentation.blur import blur, wall_slope
 from pipeline.segmentation.following import LEAST_VOXELS, average_near
 from pipeline.segmentation.levels import Levels, levels
+from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, fill_holes, grow
-from pipeline.segmentation.seeds import text_mm
 
 DEPTH = 1.0
 """Distance from the wall, voxels, beyond which a valley is looked for."""

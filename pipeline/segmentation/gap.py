@@ -18,9 +18,9 @@ from skimage.graph import route_through_array
 
 from pipeline.segmentation.barrier import barrier
 from pipeline.segmentation.levels import Levels
+from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, centre_line
-from pipeline.segmentation.seeds import text_mm
 
 LEAST_SHARE = 0.03
 """Volume of what lies beyond, over that of the mask, from which it is looked at: the accuracy of a volume."""

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipeline.segmentation.seeds import text_mm
+from pipeline.segmentation.point_text import text_mm
 
 BRIDGE = (
     "set segment.gaps: bridge, which joins both by a lumen one to two voxels across; how wide the vessel is there, the"

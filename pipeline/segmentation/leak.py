@@ -13,9 +13,9 @@ from pipeline.files.volume import Volume
 from pipeline.segmentation.faces import Grown, fault
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.local_edge import spread_at_a_place
+from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Lumen
 from pipeline.segmentation.region_growing import Box, Index, Mask, mean_radius, occupancy, seeds_within
-from pipeline.segmentation.seeds import text_mm
 from solver.runtime.errors import StageError
 
 CONTRAST_TO_NOISE = 4.0

@@ -14,9 +14,10 @@ from pipeline.segmentation.barrier import planes_text
 from pipeline.segmentation.beyond import Departure, departures
 from pipeline.segmentation.faces import Grown, small_fault
 from pipeline.segmentation.leak import covered, side_of
+from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import seeds_within
-from pipeline.segmentation.seeds import AUTOMATIC, text_mm
+from pipeline.segmentation.seeds import AUTOMATIC
 from pipeline.segmentation.throat_cut import least_cut
 from solver.runtime.errors import StageError
 

@@ -26,6 +26,7 @@ from pipeline.segmentation.following import (
     levels_near,
 )
 from pipeline.segmentation.levels import MAD_TO_SIGMA, SHELL_VOXELS, Levels, levels
+from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import (
     Box,
@@ -37,7 +38,6 @@ from pipeline.segmentation.region_growing import (
     grow_family,
     occupancy,
 )
-from pipeline.segmentation.seeds import text_mm
 from solver.runtime.errors import StageError
 
 LOCAL = "local"

@@ -16,9 +16,10 @@ from scipy import ndimage
 from skimage.filters import threshold_otsu
 
 from pipeline.segmentation.levels import Levels
+from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.region_growing import Index, Mask, bounding_box, grow
-from pipeline.segmentation.seeds import text_mm, with_points
+from pipeline.segmentation.seeds import with_points
 
 REACH = 2.0
 """Least distance from the wall, in voxels and in standard deviations of the blur, of the voxels that are compared."""

@@ -12,10 +12,11 @@ from pipeline.files.volume import Volume
 from pipeline.segmentation.automatic import BONE_HU, find_lower, seed_level
 from pipeline.segmentation.leak import CONTRAST_HU, check_border
 from pipeline.segmentation.methods import find_lumen
+from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Lumen, NoVesselError, Problem
 from pipeline.segmentation.region_growing import Index, Mask, fill_holes, grow
 from pipeline.segmentation.seam_planes import record_of_touches
-from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, moved, text_mm, with_points
+from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, moved, with_points
 from solver.runtime.errors import StageError
 
 MINIMUM_VOXELS = 100

@@ -13,9 +13,9 @@ from scipy import ndimage
 from pipeline.case.settings.images import CutPlane
 from pipeline.files.volume import Volume
 from pipeline.segmentation.barrier import barrier, planes_text
+from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.region_growing import Mask
-from pipeline.segmentation.seeds import text_mm
 from pipeline.segmentation.side_by_side import Seam, is_near, principal_axes, seams
 from pipeline.segmentation.throat_cut import least_cut
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pipeline.case.settings.base import Point
 from pipeline.case.settings.images import Seeds, SegmentSettings
 from pipeline.files.volume import Volume
+from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.region_growing import Index
 from solver.runtime.errors import StageError
 
@@ -175,11 +176,6 @@ def with_points(points_mm: Iterable[Iterable[float]], settings: Seeds) -> str:
     if not settings.seeds_voxel and not settings.seeds_file:
         return f"segment.seeds_mm: [{listed}]"
     return f"segment: {{seeds_mm: [{listed}], seeds_voxel: [], seeds_file: null}}"
-
-
-def text_mm(point: Iterable[float]) -> str:
-    """A point for a message."""
-    return "(" + ", ".join(f"{x:.1f}" for x in point) + ")"
 
 
 def read_markups(path: Path, name: str = "segment.seeds_file") -> list[Point]:

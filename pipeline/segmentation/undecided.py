@@ -14,9 +14,9 @@ from scipy import ndimage
 
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.local_edge import LocalEdge
+from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Mask
-from pipeline.segmentation.seeds import text_mm
 
 NEAR = 0.2
 """How far from the threshold brightness is near it, in the contrast."""

@@ -17,9 +17,9 @@ from skimage.measure import block_reduce
 
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.local_edge import LocalEdge
+from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.region_growing import Index
-from pipeline.segmentation.seeds import text_mm
 
 LAYER = 2.0
 """Distance of centres of voxels, in voxels, from the nearest one across the wall, below which they are of the layer at

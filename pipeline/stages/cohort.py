@@ -12,12 +12,12 @@ from typing import Any
 from pydantic import Field
 
 from pipeline.case.settings.base import RunName, Section, parse
-from pipeline.haemodynamics.indices import read_json
+from pipeline.files.json_file import read_json
 from pipeline.haemodynamics.trust import trust_of
 from pipeline.reporting.cohort_page import COLUMNS, Row, cohort_page
 from pipeline.reporting.dictionary import dictionary
 from pipeline.reporting.page import embed
-from pipeline.reporting.pictures import to_webp
+from pipeline.reporting.webp import to_webp
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job

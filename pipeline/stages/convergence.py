@@ -23,9 +23,11 @@ from pydantic import Field
 from scipy.spatial import cKDTree
 
 from pipeline.case.settings.base import Positive, Section, parse
+from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh, read_mesh, read_openings
 from pipeline.haemodynamics.extrapolation import SAFETY, WIDE_SAFETY, Estimate, estimate
-from pipeline.haemodynamics.indices import LOW_SHEAR_PA, read_json, weighted_percentiles
+from pipeline.haemodynamics.indices import LOW_SHEAR_PA
+from pipeline.haemodynamics.percentiles import weighted_percentiles
 from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings
 from solver.domain.nodes import Opening
 from solver.runtime.command_line import run_stage

@@ -21,12 +21,10 @@ from pydantic import Field
 
 from pipeline.case.settings.base import RunName, Section, parse
 from pipeline.files.mesh import read_mesh, read_point_arrays
-from pipeline.haemodynamics.indices import weighted_percentiles
+from pipeline.haemodynamics.percentiles import weighted_percentiles
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.reporting.colours import AMBIENT, DIFFUSE, colour_map
-from pipeline.reporting.figures import PRESSURE_COLOURS, SPEED_COLOURS
-from pipeline.reporting.pictures import SPEED_PERCENTILE
-from pipeline.reporting.quantities import SHEAR, quantity
+from pipeline.reporting.quantities import PRESSURE_COLOURS, SHEAR, SPEED_COLOURS, SPEED_PERCENTILE, quantity
 from pipeline.reporting.scene import View, around, front_view
 from solver.run.flow_file import Flow, read_flow
 from solver.run.units import words

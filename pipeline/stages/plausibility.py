@@ -27,7 +27,7 @@ from pipeline.geometry.branches.shares import FlowTree, Limb
 from pipeline.geometry.surface.volumes import loss_in_words, share_lost
 from pipeline.haemodynamics import trust
 from pipeline.haemodynamics.flow_checks import CARRIES
-from pipeline.segmentation.seeds import text_mm
+from pipeline.segmentation.point_text import text_mm
 from solver.boundary.waveform import Inflow, by_opening, read_inflow
 from solver.boundary.windkessel import flow_fractions
 from solver.domain.nodes import Opening

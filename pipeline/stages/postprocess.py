@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pipeline.case.limits import with_limits
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.flow import PostprocessSettings
+from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh, read_openings
 from pipeline.files.table import write_table
 from pipeline.geometry.branches.branch_files import read_branches, write_polylines
@@ -36,7 +37,6 @@ from pipeline.haemodynamics.indices import (
     WallSums,
     indices,
     monitored_flows_ml_s,
-    read_json,
     read_monitor,
     shown_step,
 )

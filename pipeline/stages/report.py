@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from plotly.offline import get_plotlyjs
 
 from pipeline.case.settings.base import parse
+from pipeline.files.json_file import read_json
 from pipeline.files.mesh import read_openings, read_quality
 from pipeline.geometry.branches.branch_files import read_lines
-from pipeline.haemodynamics.indices import read_json, read_monitor, shown_step
+from pipeline.haemodynamics.indices import read_monitor, shown_step
 from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.reporting import pictures as made
 from pipeline.reporting import scene, view3d

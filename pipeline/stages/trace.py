@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.flow import TraceSettings
+from pipeline.files.json_file import read_json
 from pipeline.files.lines import write_lines, write_points
 from pipeline.files.mesh import Mesh
-from pipeline.haemodynamics.indices import monitored_flows_ml_s, read_json, read_monitor, shown_step
+from pipeline.haemodynamics.indices import monitored_flows_ml_s, read_monitor, shown_step
 from pipeline.haemodynamics.interpolation import Interpolation
 from pipeline.haemodynamics.particles import MOVING, Particles, Tracer
 from pipeline.haemodynamics.paths import Arrivals, Paths, Recorder, arrivals, inward_at, releases_s, spread_evenly

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.case.settings.base import parse
-from pipeline.haemodynamics.indices import read_json
+from pipeline.files.json_file import read_json
 from pipeline.haemodynamics.pulse import Waves, separated
 from pipeline.haemodynamics.tree_waveforms import SEGMENTS, SITES, Waveforms, read_waveforms
 from pipeline.reporting.figures import to_png

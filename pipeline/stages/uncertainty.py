@@ -16,9 +16,9 @@ from scipy.spatial import cKDTree
 
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.uncertainty import UncertaintySettings
+from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh, read_mesh
 from pipeline.files.table import write_table
-from pipeline.haemodynamics.indices import read_json
 from pipeline.uncertainty.bands import COVERED, LEAST_FREEDOM, Members, Response, bands, better
 from pipeline.uncertainty.figures import figures_of
 from pipeline.uncertainty.member_file import Member

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
+from pipeline.files.json_file import read_json
 from pipeline.files.mesh import read_openings
-from pipeline.haemodynamics.indices import read_json
 from pipeline.stages.cohort import row
 from solver.runtime.sources import ROOT
 from tests.support.project_copy import copy_project

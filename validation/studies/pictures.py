@@ -15,7 +15,8 @@ from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.reporting import render, scene
 from pipeline.reporting.colours import colour_map, mappable
-from pipeline.reporting.figures import INLET_COLOURS, OUTLET_COLOURS, SPEED_COLOURS
+from pipeline.reporting.figures import INLET_COLOURS, OUTLET_COLOURS
+from pipeline.reporting.quantities import SPEED_COLOURS
 from solver.domain.nodes import INLET, OUTLET
 from validation.evidence import Evidence
 from validation.studies.run import Run

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from pipeline.case.case_file import Case
 from pipeline.case.shapes import Shape
+from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.accumulator import SLAB_CENTRE, Slab, slab_inside
-from pipeline.haemodynamics.indices import read_json, read_monitor
+from pipeline.haemodynamics.indices import read_monitor
 from solver.domain.nodes import Nodes, Opening, load
 from solver.run.flow_file import Flow, read_flow
 from solver.runtime.errors import StageError

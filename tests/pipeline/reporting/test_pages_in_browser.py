@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from pipeline.files.mesh import Mesh
-from pipeline.haemodynamics.indices import weighted_percentiles
+from pipeline.haemodynamics.percentiles import weighted_percentiles
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from tests.pipeline.stages.test_cohort import indices, made
 from tests.support import chromium

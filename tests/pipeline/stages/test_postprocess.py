@@ -12,7 +12,8 @@ from pipeline.case.settings.flow import PostprocessSettings
 from pipeline.files.mesh import Mesh, write_openings
 from pipeline.haemodynamics.accumulator import Fields, WallAccumulator, slab_inside
 from pipeline.haemodynamics.flow_checks import imbalance
-from pipeline.haemodynamics.indices import monitored_flows_ml_s, read_monitor, weighted_percentiles
+from pipeline.haemodynamics.indices import monitored_flows_ml_s, read_monitor
+from pipeline.haemodynamics.percentiles import weighted_percentiles
 from pipeline.haemodynamics.wall_shear_stress import (
     Wall,
     fit_to_wall,
