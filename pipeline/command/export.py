@@ -16,9 +16,9 @@ from pipeline.command.run import report_of
 from pipeline.command.version import version
 from pipeline.dicom.objects import write_objects
 from pipeline.dicom.source import Source, find_source
+from pipeline.files.json_file import read_json
 from pipeline.files.mesh import read_openings
 from pipeline.geometry.branches.branch_files import read_branches
-from pipeline.haemodynamics.indices import read_json
 from pipeline.reporting.measurements import measurements
 from pipeline.reporting.printed import printed_report
 from pipeline.reporting.slicer import write_centreline, write_model, write_openings, write_seeds

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.case.stages import BEFORE_REPORT
+from pipeline.files.json_file import read_json
 from pipeline.files.mesh import read_openings, read_quality
-from pipeline.haemodynamics.indices import read_json
 from solver.domain.nodes import Opening
 
 
@@ -64,5 +64,6 @@ def read_evidence(folder: Path) -> Evidence:
         tree=found("centreline"),
         particles=found("particles"),
         grid=found("grid_convergence"),
+        bands=found("uncertainty"),
         records=read_records(folder),
     )

@@ -82,8 +82,8 @@ class StageRun:
 
     @property
     def folder(self) -> str:
-        """In which its record and its outputs lie: nothing, or ``coarser-1/``."""
-        return self.name.removesuffix(self.record["stage"])
+        """In which its record and its outputs lie: nothing, ``coarser-1/`` or ``members/``."""
+        return self.name[: self.name.rfind("/") + 1]
 
 
 def crate_metadata(
