@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The design of the members, and the bands that follow from what they give."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +19,7 @@ from pipeline.uncertainty.sources import Variable
 INFLOW, WALL = Variable("inflow", "inlet"), Variable("wall")
 
 
-@settings(deadline=None)  # time of a design says nothing of it
+@settings(deadline=None, max_examples=25)  # a design takes a tenth of a second
 @given(half=st.integers(4, 40), variables=st.integers(1, 6), seed=st.integers(0, 10**6))
 def test_half_of_the_members_are_a_latin_hypercube_and_the_others_mirror_it(half, variables, seed):
     drawn = design(2 * half, variables, seed)
@@ -37,9 +39,12 @@ def test_members_run_on_a_lattice_as_coarse_as_the_narrowest_place_allows(across
     assert ratio == 1 or ratio >= LEAST_RATIO
 
 
+one_of_ten = cache(design)
+
+
 def members_of(slopes, rest, rng, count=12, ratio=1.0, unchanged=2.0, rough=True) -> Members:
     """Members whose figure ``x`` is the unchanged one times exp(slopes . z + e), e of a standard deviation."""
-    drawn = design(count, len(slopes), int(rng.integers(10**6)))
+    drawn = one_of_ten(count, len(slopes), int(rng.integers(10)))
     values = unchanged * np.exp(drawn @ slopes + rest * rng.standard_normal(count))
     variables = (WALL, INFLOW, Variable("viscosity"))[: len(slopes)]
     return Members(variables, drawn, [{"x": value} for value in values], {"x": unchanged}, ratio, rough)

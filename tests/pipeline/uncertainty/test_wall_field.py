@@ -31,7 +31,7 @@ def test_a_wall_moved_evenly_is_a_tube_of_another_radius(shift):
     for before, after in zip(openings, now, strict=True):
         assert after.radius_mm == pytest.approx(before.radius_mm + shift, rel=2e-3)  # a polygon of 48 edges
         offset = np.subtract(after.centre_mm, before.centre_mm)
-        assert np.linalg.norm(offset) < 1e-6
+        assert np.linalg.norm(offset) < 1e-5 * RADIUS  # the rim is as even as its normals
         assert after.normal == before.normal
     grown = (1 + shift / RADIUS) ** 2
     assert mesh.volume_mm3() == pytest.approx(grown * surface.volume_mm3(), rel=3e-3)
