@@ -6,12 +6,16 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from scipy.stats import norm
 
 from pipeline.reporting.colours import PARTS
 from pipeline.reporting.figures import STYLE
 from pipeline.reporting.tables import number
 from pipeline.uncertainty.bands import COVERED
 from pipeline.uncertainty.sources import WORDS
+
+QUANTILE = norm.ppf((1 + COVERED) / 2)
+"""Half of a band's width in standard deviations."""
 
 SHOWN = 8
 """Figures in the plot at most."""
@@ -80,19 +84,20 @@ def _row(band: Mapping[str, Any], sources: Sequence[str]) -> Row:
 
 
 def tornado_figure(bands: Mapping[str, Any]) -> Figure:
-    """What each source alone makes of the bands of positive figures, in percent of the figure.
+    """What each source alone makes of the bands of positive figures but flows, in percent of the figure.
 
     Parameters
     ----------
     bands : ``uncertainty.json``.
     """
-    rows = [band for band in bands["bands"] if band["by"] == "ratio"][:SHOWN]
+    positive = [band for band in bands["bands"] if band["by"] == "ratio"]
+    rows = [band for band in positive if not band["key"].startswith("flow ")][:SHOWN]
     sources = bands["sources"]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.6, 0.9 + 0.55 * len(rows)), layout="constrained")
         axes, height = figure.subplots(), 0.8 / len(sources)
         for k, group in enumerate(sources):
-            widths = [164.5 * band["deviations"].get(group, 0.0) for band in rows]
+            widths = [100 * QUANTILE * band["deviations"].get(group, 0.0) for band in rows]
             places = [row + (k + 0.5) * height - 0.4 for row in range(len(rows))]
             axes.barh(places, [2 * width for width in widths], height, [-width for width in widths], color=PARTS[k + 1])
             axes.plot([], [], color=PARTS[k + 1], linewidth=6, label=WORDS[group])

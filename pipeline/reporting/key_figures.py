@@ -15,7 +15,6 @@ def key_figures(given: Evidence) -> list[dict[str, Any]]:
     indices = given.indices
     inlets = [opening for opening in indices["openings"] if opening["role"] == "inlet"]
     drop = max(indices["pressure_drops"], key=lambda each: abs(each["drop_pa"]), default=None)
-    wall, averaged = indices["wall"], "time-averaged " if indices["times"] > 1 else ""
     found = [
         _figure(
             "peak speed",
@@ -26,6 +25,39 @@ def key_figures(given: Evidence) -> list[dict[str, Any]]:
             _index(given.grid, "speed"),
             band_words(given.bands, "peak_speed"),
         ),
+        *_of_wall(given),
+    ]
+    if inlets:
+        flow = number(sum(opening["flow_ml_s"] for opening in inlets))
+        imposed = [opening["imposed_flow_ml_s"] for opening in inlets if opening["imposed_flow_ml_s"]]
+        set_to = f"imposed: {number(sum(imposed))} mL/s" if imposed else ""
+        band = band_words(given.bands, f"flow {inlets[0]['name']}") if len(inlets) == 1 else None
+        found.insert(0, _figure("inflow", flow, "mL/s", "flow", set_to, _index(given.grid, "inflow"), band))
+    if drop:
+        name = f"pressure drop, {drop['inlet']} to {drop['outlet']} ({number(drop['drop_pa'])} Pa)"
+        value = number(drop["drop_mmhg"])
+        band = band_words(given.bands, f"drop {drop['inlet']} to {drop['outlet']}")
+        found.insert(2, _figure(name, value, "mmHg", "pressure", "", _index(given.grid, "pressure"), band))
+    if "osi_mean" in indices["wall"]:
+        usual = "0: one direction; 0.5: to and fro"
+        found.append(
+            _figure(
+                "mean oscillatory shear index",
+                number(indices["wall"]["osi_mean"]),
+                "",
+                "oscillation",
+                usual,
+                _index(given.grid, "oscillatory"),
+                band_words(given.bands, "osi_mean"),
+            )
+        )
+    return found
+
+
+def _of_wall(given: Evidence) -> list[dict[str, Any]]:
+    """Figures of the wall shear stress."""
+    wall, averaged = given.indices["wall"], "time-averaged " if given.indices["times"] > 1 else ""
+    return [
         _figure(
             f"mean {averaged}wall shear stress",
             number(wall["shear_mean_pa"]),
@@ -54,33 +86,9 @@ def key_figures(given: Evidence) -> list[dict[str, Any]]:
             band_words(given.bands, "low_shear", 100.0),
         ),
     ]
-    if inlets:
-        flow = number(sum(opening["flow_ml_s"] for opening in inlets))
-        imposed = [opening["imposed_flow_ml_s"] for opening in inlets if opening["imposed_flow_ml_s"]]
-        set_to = f"imposed: {number(sum(imposed))} mL/s" if imposed else ""
-        band = band_words(given.bands, f"flow {inlets[0]['name']}") if len(inlets) == 1 else None
-        found.insert(0, _figure("inflow", flow, "mL/s", "flow", set_to, _index(given.grid, "inflow"), band))
-    if drop:
-        name = f"pressure drop, {drop['inlet']} to {drop['outlet']} ({number(drop['drop_pa'])} Pa)"
-        value = number(drop["drop_mmhg"])
-        band = band_words(given.bands, f"drop {drop['inlet']} to {drop['outlet']}")
-        found.insert(2, _figure(name, value, "mmHg", "pressure", "", _index(given.grid, "pressure"), band))
-    if "osi_mean" in wall:
-        usual = "0: one direction; 0.5: to and fro"
-        found.append(
-            _figure(
-                "mean oscillatory shear index",
-                number(wall["osi_mean"]),
-                "",
-                "oscillation",
-                usual,
-                _index(given.grid, "oscillatory"),
-                band_words(given.bands, "osi_mean"),
-            )
-        )
-    return found
 
 
+# many parameters because a tile of the page has so many lines
 def _figure(
     name: str, value: str, unit: str, trust: str, usual: str, index: str | None, band: str | None
 ) -> dict[str, Any]:

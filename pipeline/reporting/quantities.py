@@ -60,7 +60,7 @@ SHEAR_NOTE = (
     " prone to plaque (Malek et al. 1999, doi:10.1001/jama.282.21.2035)."
 )
 
-DEVIATION_NOTE = "How unsure the wall shear stress is, by what was varied for the bands."
+DEVIATION_NOTE = "Standard deviation: how unsure the wall shear stress is, by what was varied for the bands."
 
 KINDS: Mapping[str, Kind] = {
     "TAWSS (Pa)": Kind("wall", "time-averaged wall shear stress", "inferno", SHEAR_NOTE, wide=True),
@@ -73,10 +73,10 @@ KINDS: Mapping[str, Kind] = {
         wide=True,
     ),
     "TAWSS standard deviation (Pa)": Kind(
-        "wall-deviation", "standard deviation of the time-averaged wall shear stress", "viridis", DEVIATION_NOTE
+        "wall-deviation", "deviation of the mean wall shear stress", "viridis", DEVIATION_NOTE
     ),
     "WSS magnitude standard deviation (Pa)": Kind(
-        "wall-deviation", "standard deviation of the wall shear stress", "viridis", DEVIATION_NOTE
+        "wall-deviation", "deviation of the wall shear stress", "viridis", DEVIATION_NOTE
     ),
     "OSI": Kind(
         "wall-osi",

@@ -78,15 +78,14 @@ def run_stage(
         if picture and error.picture:
             picture.write_bytes(error.picture)
         log.error("error: %s%s", error, f"; see {picture}" if picture and error.picture else "")
-        end_process("")
     except Stopped as stop:
         log.error("error: %s", stop)
-        end_process("")
     except OSError as error:
         made = [path for role, path in arguments.items() if path and role in (*outputs, "provenance", "log")]
         log.error("error: %s", _error_message(error, arguments.values(), made) or f"{stage}: {error}")
-        end_process("")
-    end_process(None)
+    else:
+        end_process(None)
+    end_process("")
 
 
 def end_process(refusal: str | None) -> NoReturn:

@@ -245,12 +245,44 @@ PARTICLES = {
     "outlets": [{"name": "outlet", "particle_share": 0.98, "flow_share": 0.97}],
 }
 
+BANDS = {
+    "members": 12,
+    "covered": 0.9,
+    "failed": [{"number": 5, "why": "the flow diverges"}],
+    "no_bands": None,
+    "better": "a measured inflow would narrow the bands most",
+    "wall": {"whole_mm": 0.02, "rough_mm": 0.06, "length_mm": 0.5},
+    "ratio": 1.6,
+    "sources": ["wall", "inflow", "spacing"],
+    "inflow_cv": 0.1,
+    "bands": [
+        {
+            "key": key,
+            "name": name,
+            "unit": "Pa",
+            "value": 1.0,
+            "low": 0.25,
+            "high": 1.75,
+            "by": by,
+            "deviations": {"wall": 0.3, "inflow": 0.4, "spacing": 0.0},
+            "crosses": crosses,
+        }
+        for key, name, by, crosses in (
+            ("shear_mean", "mean wall shear stress", "ratio", 0.4),
+            ("shear_p99", "99th percentile", "ratio", None),
+            ("low_shear", "of the wall below 0.4 Pa", "difference", None),
+        )
+    ],
+}
+
 OPTIONAL = {
     "along": "centreline_flow.csv",
     "particles": "particles.json",
     "animation": "particles.gif",
     "pathlines": "pathlines.vtp",
     "grid": "grid_convergence.json",
+    "bands": "uncertainty.json",
+    "wall-map": "wall_uncertainty.vtp",
 }
 
 
@@ -275,11 +307,14 @@ def enrich(results: Path, folder: Path) -> Path:
     (folder / "centreline_flow.csv").write_text(PROFILE)
     (folder / "grid_convergence.json").write_text(json.dumps(GRID))
     (folder / "particles.json").write_text(json.dumps(PARTICLES))
+    (folder / "uncertainty.json").write_text(json.dumps(BANDS))
     frames = [Image.new("P", (8, 8), shade) for shade in (0, 200)]
     frames[0].save(folder / "particles.gif", save_all=True, append_images=frames[1:])
     _write_paths(folder / "pathlines.vtp")
     wall = Mesh.read(folder / "wall.vtp")
     wall.write(folder / "wall.vtp", wall_arrays(wall))
+    deviation = 0.1 * wall_arrays(wall)["TAWSS (Pa)"]
+    wall.write(folder / "wall_uncertainty.vtp", {"TAWSS standard deviation (Pa)": deviation})
     return folder
 
 

@@ -48,9 +48,7 @@ class UncertaintySettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _short(cls, values: Any) -> Any:
-        """A level alone; YAML reads `off` as false."""
-        if values is False:
-            values = "off"
+        """A level alone."""
         return {"level": values} if isinstance(values, str) else values
 
     @model_validator(mode="after")

@@ -142,7 +142,7 @@ def trace(report, number: int, *keys: str) -> list:
 
 def test_every_quantity_is_explained_and_changes_colours_and_legend(report):
     options = report.run("[...document.querySelectorAll('#quantity option')].map(({ value, text }) => [value, text])")
-    assert len(options) == 11  # ten scalars and glass
+    assert len(options) == 12  # eleven scalars and glass
     seen = set()
     for value, text in options:
         choose(report, "quantity", value)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sections of the report that other stages may fill: each is there with its file or key, and absent without."""
 
+import json
 import re
 
 import numpy as np
@@ -20,7 +21,7 @@ from pipeline.reporting.wording import Line, table_rows, tabled
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
 from tests.support.analytic_pipe import Pipe
-from tests.support.reported import GRID, OPTIONAL, PROFILE, enrich, leave, make, wall_arrays
+from tests.support.reported import BANDS, GRID, OPTIONAL, PROFILE, enrich, leave, make, wall_arrays
 
 
 @pytest.fixture(scope="module")
@@ -142,9 +143,31 @@ def test_figures_of_a_pulsating_wall(rich):
     assert "time-averaged wall shear stress" in html
 
 
+def test_bands_stand_beside_the_figures_and_say_what_they_are_due_to(rich):
+    html, files = rich
+    tile = next(each for each in re.findall(r'<div class="tile">(.*?)</div>', html, re.DOTALL) if "99th" in each)
+    assert "90% band: 0.250 to 1.75" in tile
+    section = html.partition('<section id="bands">')[2].partition("</section>")[0]
+    assert "place of the wall 0.02 mm all together, and 0.06 mm alike over 0.5 mm; inflow 10%" in section
+    assert "11 members on a coarser lattice" in section
+    assert "mean wall shear stress: 0.400 Pa lies within its band" in section
+    assert "5: the flow diverges" in section
+    assert '<td class="n">36%</td><td class="n">64%</td><td class="n">0%</td>' in section  # 0.3^2 and 0.4^2 of 0.25
+    assert "bands.png" in files
+
+
+def test_a_page_without_bands_says_why(plain, tmp_path):
+    given = enrich(plain, tmp_path / "given")
+    why = "2 of 12 members ended, and 6 are wanted"
+    (given / "uncertainty.json").write_text(json.dumps(BANDS | {"no_bands": why, "bands": [], "better": None}))
+    html, files = make(given, tmp_path / "made", more={"bands": OPTIONAL["bands"]}, still=False, blank=True)
+    assert f"No bands: {why}" in html
+    assert "bands.png" not in files
+
+
 def test_what_is_not_there_leaves_no_section(plain, tmp_path):
     html, files = make(plain, tmp_path, still=False, blank=True)
-    for absent in ("Narrow places", 'id="grid"', "Residence", "Womersley", "data:image/gif"):
+    for absent in ("90% band", 'id="bands"', "Narrow places", 'id="grid"', "Residence", "Womersley", "data:image/gif"):
         assert absent not in html.partition("<script>")[0]
     assert "None found." in html
     assert "Elsewhere the wall reaches at most 1.00 radii" in html

@@ -152,8 +152,8 @@ def test_a_rule_and_its_stage_have_the_same_files_and_neither_names_one_twice(ru
     """
     text = dict(blocks())[rule]
     stage = declared(re.search(r'call=call\("([\w.]+)"', text)[1])
-    given = [name.replace("_", "-") for name in named[rule]["input"]]
-    given += UNPACKED[rule].findall(text) if rule in UNPACKED else []
+    unpacked = UNPACKED[rule].findall(text) if rule in UNPACKED else []
+    given = [name.replace("_", "-") for name in [*named[rule]["input"], *unpacked]]
     also = ["old-docs", "old-kept", "old-pages"] if rule == "validation_page" else []  # what the rule makes again
     assert sorted(given + also) == sorted(stage["inputs"])
     made = [name.replace("_", "-") for name in named[rule]["output"]]

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The section uncertainty of a case."""
+
+import json
+
+import pytest
+
+from pipeline.case.case_file import Case
+from pipeline.case.settings.base import parse
+from pipeline.workflow.chain import stages_of
+from solver.runtime.errors import StageError
+
+PIPE = {"shape": "pipe", "diameter_mm": 2, "length_mm": 5, "ends": "openings"}
+
+
+def case(given, **more) -> Case:
+    values = {"input": {"phantom": "data/phantoms/tiny.yaml"}, "solve": {"inlets": {"*": {"flow_ml_s": 1}}}}
+    return parse(Case, values | {"uncertainty": given} | more, "case")
+
+
+@pytest.mark.parametrize(
+    ("given", "members"),
+    [
+        ("quick", 12),
+        ("full", 60),
+        ({"level": "quick", "members": 20}, 20),
+        ("off", 0),
+        ({"members": 20}, 0),
+    ],
+)
+def test_members_follow_from_the_level_in_short_and_in_full(given, members):
+    found = case(given)
+    assert found.uncertainty.count == members
+    assert ("uncertainty" in stages_of(found, True)) == bool(members)
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "words"),
+    [
+        ("much", {}, "should be 'off', 'quick' or 'full'"),
+        (True, {}, "no true or false"),
+        ({"level": "quick", "members": 9}, {}, "uncertainty.members"),
+        (
+            {"level": "quick", "inflow_cv": 0, "viscosity_cv": 0, "outlets_cv": 0, "wall_sd_mm": 0, "roughness_mm": 0},
+            {},
+            "nothing varies",
+        ),
+        ("quick", {"input": {"geometry": PIPE}}, "not together with a canonical geometry"),
+    ],
+)
+def test_mistakes_end_in_one_line(given, more, words):
+    with pytest.raises(StageError) as refusal:
+        case(given, **more)
+    assert words in str(refusal.value)
+
+
+def test_a_member_takes_the_sections_of_the_flow():
+    taken = json.loads(case("quick").settings("member"))
+    assert taken.keys() == {"uncertainty", "solve", "decompose", "postprocess"}
+    assert taken["uncertainty"]["level"] == "quick"
