@@ -38,7 +38,7 @@ def test_members_follow_from_the_level_in_short_and_in_full(given, members):
     ("given", "more", "words"),
     [
         ("much", {}, "should be 'off', 'quick' or 'full'"),
-        (True, {}, "no true or false"),
+        (True, {}, "should be a mapping"),
         ({"level": "quick", "members": 9}, {}, "uncertainty.members"),
         (
             {"level": "quick", "inflow_cv": 0, "viscosity_cv": 0, "outlets_cv": 0, "wall_sd_mm": 0, "roughness_mm": 0},
