@@ -23,6 +23,8 @@ PLANNED_S = 1200.0
 """By then a stage has said in its log how long it takes, if it does."""
 SILENT = ("all", "validation")
 """Rules that only gather what others make."""
+MANY = "member "
+"""How jobs are called of which a case has many; each has a line only where it fails."""
 CLEAR = "\r\x1b[K"
 """Clears the line of a terminal."""
 
@@ -33,7 +35,7 @@ class Job:
 
     Attributes
     ----------
-    name : stage, with the folder of its lattice where that is not the case's own.
+    name : stage, with the folder of its lattice where that is not the case's own, or its number of many.
     case : that it is of; empty for what is made of all.
     log : that its stage writes.
     began_s : when it began, by the clock of :class:`Events`.
@@ -92,7 +94,7 @@ class Events:
     def _ended(self, job: Job, failed: bool) -> None:
         if failed:
             self.failed.append(job)
-        if job.name not in SILENT:
+        if job.name not in SILENT and (failed or not job.name.startswith(MANY)):
             took = in_time_units(self.clock() - job.began_s)
             self._print(_columns(job, f"failed after {took}" if failed else took))
             if job.case and not failed and job.case not in self.cases:
@@ -102,7 +104,7 @@ class Events:
         """Say what runs, where that is due."""
         now = self.clock()
         for job in self._running.values():
-            if not self.is_live and not job.said and now - job.began_s > LONG_S:
+            if not (self.is_live or job.said or job.name.startswith(MANY)) and now - job.began_s > LONG_S:
                 job.said = True
                 self._print(self._line(job, now))
             if not job.chose and LONG_S < now - job.began_s < PLANNED_S and (found := choices(Path(job.log))):

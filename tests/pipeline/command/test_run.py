@@ -117,6 +117,20 @@ def test_a_job_that_is_tried_again_has_not_failed():
     assert events.failed == []
 
 
+def test_members_have_no_line_unless_one_fails():
+    out, clock = io.StringIO(), Clock()
+    events = Events(out, is_live=False, clock=clock)
+    for number in range(13):
+        events.take(begin(number, "member", level=str(number)))
+    clock.now += 2 * LONG_S
+    events.tick()
+    for number in range(13):
+        events.take({"event": "fail" if number == 3 else "end", "job": number})
+    events.take(begin(13, "member", level="5"))
+    assert [line.split()[:3] for line in out.getvalue().splitlines()] == [["tiny", "member", "(3)"]]
+    assert [job.name for job in events.failed] == ["member (3)"]
+
+
 def test_reasons_stand_once_before_the_next_step(tmp_path):
     (tmp_path / "a.log").write_text("1 a: error: first; do this\n2 a: error: second\n")
     (tmp_path / "b.log").write_text("no message\n")

@@ -58,7 +58,7 @@ def _event(record: logging.LogRecord) -> dict[str, object]:
             "job": given["jobid"],
             "rule": given["rule_name"],
             "case": dict(given["wildcards"]).get("case", ""),
-            "level": dict(given["wildcards"]).get("level", ""),
+            "level": dict(given["wildcards"]).get("level", dict(given["wildcards"]).get("number", "")),
             "log": next(iter(given["log"] or []), ""),
         }
     if event == LogEvent.JOB_FINISHED:
