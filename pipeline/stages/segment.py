@@ -164,7 +164,7 @@ def _without_metal(
         return ""
     return (
         f"{share:.0%} of what grows from the seed is far brighter than the seed, as metal, calcium and bone are. Tried,"
-        f" passes: to leave it out, segment.upper: {upper:g}. With it"
+        f" passes: to leave it out, segment.upper: {upper:g}. As it is"
     )
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from typing import NoReturn
 from unittest.mock import patch
 
 from solver.runtime.interruption import STOP_SIGNALS
@@ -29,9 +30,15 @@ def run_here(module: str, *options: object) -> subprocess.CompletedProcess[str]:
         _as_before(),
         _quiet_again(),
         patch.object(sys, "argv", command),
+        patch("solver.runtime.command_line.end_process", _exit),
     ):
         status = _status(module)
     return subprocess.CompletedProcess(command, status, out.getvalue(), errors.getvalue())
+
+
+def _exit(refusal: str | None) -> NoReturn:
+    """End a stage, but not this process."""
+    sys.exit(0 if refusal is None else refusal or 1)
 
 
 def _status(module: str) -> int:
