@@ -40,7 +40,7 @@ from pipeline.geometry.surface.isosurface import occupancy_surface  # noqa: E402
 from pipeline.members.member import Case, MemberInput, computed  # noqa: E402
 from pipeline.stages.uncertainty import uncertainty  # noqa: E402
 from pipeline.uncertainty.sources import variables_of, with_variation  # noqa: E402
-from pipeline.uncertainty.wall_field import opening_of  # noqa: E402
+from pipeline.uncertainty.wall_field import opening_of, rows_on_wall  # noqa: E402
 from pipeline.uncertainty.wall_precision import WallPrecision  # noqa: E402
 from solver.domain.nodes import Opening  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
@@ -134,9 +134,9 @@ def covered(vessel: Drawn, seed: int, noise: str, wanted: Wanted) -> dict[str, A
     results, flow = solved(surface, solve, FINE)
     wall = WallPrecision.of(settings, segmented.record, surface.openings)
     variables = variables_of(settings, wall, surface.openings, solve)
-    of_wall = np.unique(surface.mesh.triangles[surface.mesh.opening == 0])
-    labels = results.arrays.get("sac", np.zeros(len(of_wall), np.int8))
-    sacs = {sac["name"]: of_wall[labels == k + 1] for k, sac in enumerate(results.indices["sacs"])}
+    rows = rows_on_wall(surface.mesh, results.wall.mesh)
+    labels = results.arrays.get("sac", np.zeros(len(rows), np.int8))
+    sacs = {sac["name"]: rows[labels == k + 1] for k, sac in enumerate(results.indices["sacs"])}
     numbers = flow.summary["numbers"]
     across = min(numbers["nodes_across_smallest_opening"], numbers["nodes_across_narrowest_section"])
     case = Case(surface.mesh, surface.openings, flow.nodes.spacing_mm, across, sacs, wall)

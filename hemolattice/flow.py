@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the closed surface of a vessel to the flow in it and what it does to the wall, in memory."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,15 +19,12 @@ from pipeline.geometry.lattice import node_arrays
 from pipeline.geometry.lattice.spacing import Narrowest, choose_spacing
 from pipeline.geometry.lattice.tagged_lattice import Lattice
 from pipeline.haemodynamics.accumulator import Fields
-from pipeline.haemodynamics.indices import monitored_flows_ml_s, read_monitor
+from pipeline.haemodynamics.indices import monitored_flows_ml_s
+from pipeline.members.in_process import solved_in
 from pipeline.stages import postprocess as postprocessing
 from pipeline.stages import voxelize as voxelizing
 from pipeline.stages.postprocess import Results
-from solver.backends.cuda.device import own_device
 from solver.domain.nodes import Nodes
-from solver.run import settings as solver_settings
-from solver.run.flow_file import read_flow
-from solver.run.solve import solve as run_solver
 from solver.runtime.errors import StageError
 
 
@@ -126,14 +122,9 @@ def solve(nodes: Nodes, folder: str | Path | None = None, **settings: Any) -> Fl
     with TemporaryDirectory() as temporary:
         place = Path(folder or temporary)
         place.mkdir(parents=True, exist_ok=True)
-        flow_path, monitor_path = place / "flow.vtkhdf", place / "monitor.csv"
-        with own_device(LOG) if chosen.backend != "cpu" else nullcontext():
-            summary = run_solver(
-                nodes, solver_settings.parse(chosen.model_dump(mode="json")), flow_path, monitor_path, LOG
-            )
-        flow = read_flow(flow_path)
-        fields = tuple(postprocessing.fields_of(flow, nodes, LOG))
-        return Flow(nodes, flow.times_s, fields, summary, read_monitor(monitor_path))
+        solved = solved_in(place, nodes, chosen, LOG)
+        fields = tuple(postprocessing.fields_of(solved.flow, nodes, LOG))
+        return Flow(nodes, solved.flow.times_s, fields, solved.summary, solved.record)
 
 
 def postprocess(flow: Flow, surface: Surface, tree: Tree | None = None, **settings: Any) -> Results:

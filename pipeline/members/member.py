@@ -5,17 +5,15 @@ Its wall is moved, and inflow, viscosity and outlets are changed; then voxelize,
 within this process. Member 0 has nothing changed. One that fails says why in its file, so that the others go on.
 """
 
+import logging
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.spatial import cKDTree
 
 from pipeline.case.settings.base import Section, parse
 from pipeline.case.settings.flow import PostprocessSettings, SolveSettings
@@ -25,7 +23,8 @@ from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh, read_mesh, read_openings
 from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.lattice.spacing import Spacing
-from pipeline.haemodynamics.indices import monitored_flows_ml_s, read_monitor
+from pipeline.haemodynamics.indices import monitored_flows_ml_s
+from pipeline.members.in_process import solved_in
 from pipeline.stages.postprocess import Results, fields_of, postprocess
 from pipeline.stages.voxelize import voxelize
 from pipeline.uncertainty.coarse_spacing import ratio_of
@@ -33,13 +32,9 @@ from pipeline.uncertainty.design import design
 from pipeline.uncertainty.figures import figures_of
 from pipeline.uncertainty.member_file import Member
 from pipeline.uncertainty.sources import Variable, variables_of, with_variation
-from pipeline.uncertainty.wall_field import moved, random_field
+from pipeline.uncertainty.wall_field import moved, random_field, rows_on_wall
 from pipeline.uncertainty.wall_precision import WallPrecision
-from solver.backends.cuda.device import own_device
 from solver.domain.nodes import Opening
-from solver.run import settings as solver_settings
-from solver.run.flow_file import read_flow
-from solver.run.solve import solve
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -69,7 +64,7 @@ class Case:
     ----------
     surface, openings : of its vessel.
     spacing_mm, across : of its lattice, and nodes across its narrowest place.
-    sacs : rows of `surface` in the wall of each sac, by its name.
+    sacs : vertices of the wall of `surface` that each sac has, by its name.
     wall : how well its place is known.
     """
 
@@ -88,7 +83,7 @@ class Case:
         openings = read_openings(inputs["openings"])
         wall, arrays = read_mesh(inputs["wall"])
         names = [sac["name"] for sac in read_json(inputs["indices"])["sacs"]]
-        rows = cKDTree(surface.points_mm).query(wall.points_mm)[1]
+        rows = rows_on_wall(surface, wall)
         return Case(
             surface,
             openings,
@@ -99,7 +94,7 @@ class Case:
         )
 
 
-def computed(case: Case, given: MemberInput, log: Any) -> Member:
+def computed(case: Case, given: MemberInput, log: logging.Logger) -> Member:
     """What a member gives.
 
     Parameters
@@ -126,12 +121,12 @@ def computed(case: Case, given: MemberInput, log: Any) -> Member:
     )
     try:
         surface, openings = _surface(case, settings, variables, drawn, given.member)
-        solved = with_variation(given.solve, settings, case.openings, variables, drawn)
-        results = _results(surface, openings, ratio * case.spacing_mm, given, solved, log)
+        varied = with_variation(given.solve, settings, case.openings, variables, drawn)
+        results = _results(surface, openings, ratio * case.spacing_mm, given, varied, log)
     except StageError as error:
         log.warning("warning: member %d failed, and the bands do without it: %s", given.member, error)
         return Member(given.member, in_common, drawn, {}, {}, str(error))
-    return Member(given.member, in_common, drawn, *_kept(case, surface, results))
+    return Member(given.member, in_common, drawn, *_kept(case.sacs, surface, results))
 
 
 def _surface(
@@ -158,33 +153,29 @@ def _results(
     openings: tuple[Opening, ...],
     spacing_mm: float,
     given: MemberInput,
-    solved: SolveSettings,
-    log: Any,
+    varied: SolveSettings,
+    log: logging.Logger,
 ) -> Results:
     """From the surface to the figures."""
     spacing = Spacing(spacing_mm, "of the members of a band")
     lattice, _ = voxelize(surface, openings, chosen=spacing)
     nodes, _ = decompose(lattice, surface, openings, given.decompose.model_copy(update={"parts": 1}))
     measured = given.postprocess.model_copy(update={"sacs": [], "find_sacs": False})
-    with TemporaryDirectory() as folder, own_device(log) if solved.backend != "cpu" else nullcontext():
-        flow_path, monitor_path = Path(folder) / "flow.vtkhdf", Path(folder) / "monitor.csv"
-        parsed = solver_settings.parse(solved.model_dump(mode="json"))
-        summary = solve(nodes, parsed, flow_path, monitor_path, log)
-        flow, record = read_flow(flow_path), read_monitor(monitor_path)
-        monitored = monitored_flows_ml_s(record, nodes.openings, float(flow.times_s[0]))
-        return postprocess(nodes, surface, fields_of(flow, nodes, log), summary, monitored, measured, record=record)
+    with TemporaryDirectory() as folder:
+        run = solved_in(Path(folder), nodes, varied, log)
+        monitored = monitored_flows_ml_s(run.record, nodes.openings, float(run.flow.times_s[0]))
+        times = fields_of(run.flow, nodes, log)
+        return postprocess(nodes, surface, times, run.summary, monitored, measured, record=run.record)
 
 
-def _kept(case: Case, surface: Mesh, results: Results) -> tuple[dict[str, float], dict[str, NDArray[np.float32]]]:
+def _kept(
+    sacs: Mapping[str, NDArray[np.int64]], surface: Mesh, results: Results
+) -> tuple[dict[str, float], dict[str, NDArray[np.float32]]]:
     """Figures by key, and arrays at the vertices of the wall."""
-    of_wall = np.unique(case.surface.triangles[case.surface.opening == 0])
-    row_of = np.full(len(case.surface.points_mm), -1)
-    row_of[of_wall] = np.arange(len(of_wall))
     arrays = {name: results.arrays[name].astype(np.float32) for name in ON_WALL if name in results.arrays}
     shear, areas = next(arrays[name] for name in ON_WALL if name in arrays), results.wall.areas_mm2
-    of_sac = {name: row_of[rows] for name, rows in case.sacs.items()}
-    sacs = {name: float(np.average(shear[rows], weights=areas[rows])) for name, rows in of_sac.items()}
-    figures = figures_of(results.indices, surface.volume_mm3(), sacs)
+    means = {name: float(np.average(shear[rows], weights=areas[rows])) for name, rows in sacs.items()}
+    figures = figures_of(results.indices, surface.volume_mm3(), means)
     return {figure.key: figure.value for figure in figures}, arrays
 
 

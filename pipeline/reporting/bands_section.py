@@ -6,16 +6,12 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
-from scipy.stats import norm
 
 from pipeline.reporting.colours import PARTS
 from pipeline.reporting.figures import STYLE
 from pipeline.reporting.tables import number
-from pipeline.uncertainty.bands import COVERED
-from pipeline.uncertainty.sources import WORDS
-
-QUANTILE = norm.ppf((1 + COVERED) / 2)
-"""Half of a band's width in standard deviations."""
+from pipeline.uncertainty.bands import COVERED, QUANTILE, parts_of
+from pipeline.uncertainty.sources import WORDS, Group
 
 SHOWN = 8
 """Figures in the plot at most."""
@@ -75,11 +71,10 @@ def _varied(bands: Mapping[str, Any]) -> list[tuple[str, str]]:
     return words
 
 
-def _row(band: Mapping[str, Any], sources: Sequence[str]) -> Row:
+def _row(band: Mapping[str, Any], sources: Sequence[Group]) -> Row:
     """A figure with its band, and the part of the variance that is due to each source."""
-    squares = {group: each**2 for group, each in band["deviations"].items()}
-    total = sum(squares.values()) or 1.0
-    shares = [f"{squares.get(group, 0.0) / total:.0%}" for group in sources]
+    parts = parts_of(band)
+    shares = [f"{parts.get(group, 0.0):.0%}" for group in sources]
     return [band["name"], *(number(band[key]) for key in ("value", "low", "high")), band["unit"], *shares]
 
 

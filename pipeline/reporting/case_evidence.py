@@ -46,24 +46,46 @@ def read_records(folder: Path) -> dict[str, dict[str, Any]]:
     return {stage: read_json(path) for stage, path in paths.items() if path.is_file()}
 
 
-def read_evidence(folder: Path) -> Evidence:
-    """What the stages wrote into the folder of a case."""
+FILES = {
+    "indices": "indices.json",
+    "summary": "solve.json",
+    "openings": "openings.json",
+    "series": "series.json",
+    "segmentation": "segmentation.json",
+    "branches": "centreline.json",
+    "particles": "particles.json",
+    "grid": "grid_convergence.json",
+    "bands": "uncertainty.json",
+}
+"""In the folder of a case, by the roles that the report's stage has for them."""
 
-    def found(name: str) -> dict[str, Any] | None:
-        path = folder / f"{name}.json"
-        return read_json(path) if path.is_file() else None
 
-    openings = folder / "openings.json"
+def files_in(folder: Path) -> dict[str, Path]:
+    """What there is of these files in the folder of a case, by role."""
+    return {role: folder / name for role, name in FILES.items() if (folder / name).is_file()}
+
+
+def read_evidence(files: Mapping[str, Path]) -> Evidence:
+    """What the stages wrote; none for what the case does not have.
+
+    Parameters
+    ----------
+    files : by role, those of :data:`FILES` among them.
+    """
+
+    def found(role: str) -> dict[str, Any] | None:
+        return read_json(files[role]) if role in files else None
+
     return Evidence(
-        indices=read_json(folder / "indices.json"),
-        summary=read_json(folder / "solve.json"),
-        openings=read_openings(openings),
-        geometry=read_quality(openings),
+        indices=read_json(files["indices"]),
+        summary=read_json(files["summary"]),
+        openings=read_openings(files["openings"]),
+        geometry=read_quality(files["openings"]),
         image=found("series"),
         segmentation=found("segmentation"),
-        tree=found("centreline"),
+        tree=found("branches"),
         particles=found("particles"),
-        grid=found("grid_convergence"),
-        bands=found("uncertainty"),
-        records=read_records(folder),
+        grid=found("grid"),
+        bands=found("bands"),
+        records=read_records(files["indices"].parent),
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.reporting.captions import caption
-from pipeline.reporting.case_evidence import read_evidence
+from pipeline.reporting.case_evidence import files_in, read_evidence
 from pipeline.reporting.content import context
 from pipeline.reporting.paper import Paper
 from pipeline.reporting.tables import Rows
@@ -28,7 +28,7 @@ def printed_report(folder: Path, title: str, description: str, version: str) -> 
     title, description : of the case.
     version : of the project that computed it.
     """
-    found = context(read_evidence(folder))
+    found = context(read_evidence(files_in(folder)))
     figures = folder / "figures"
     paper = Paper(f"HemoLattice {version}")
     paper.heading(title, 18)

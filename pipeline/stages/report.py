@@ -5,9 +5,6 @@ Still pictures need a library that draws without a screen (:mod:`render`); where
 them and says so.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
@@ -15,14 +12,13 @@ from plotly.offline import get_plotlyjs
 
 from pipeline.case.settings.base import parse
 from pipeline.files.json_file import read_json
-from pipeline.files.mesh import read_openings, read_quality
 from pipeline.geometry.branches.branch_files import read_lines
 from pipeline.haemodynamics.indices import read_monitor, shown_step
 from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.reporting import pictures as made
 from pipeline.reporting import scene, view3d
 from pipeline.reporting.captions import caption
-from pipeline.reporting.case_evidence import Evidence, read_records
+from pipeline.reporting.case_evidence import read_evidence
 from pipeline.reporting.centreline_figure import read_centreline_profile
 from pipeline.reporting.content import angle_histograms, context
 from pipeline.reporting.figures import opening_colours
@@ -33,7 +29,6 @@ from pipeline.reporting.render import REMEDY, window_class
 from pipeline.reporting.report_settings import ReportInput
 from pipeline.reporting.tables import number
 from solver.domain import nodes as node_files
-from solver.domain.nodes import Opening
 from solver.run.flow_file import read_flow
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
@@ -42,11 +37,10 @@ from solver.runtime.provenance import Job
 
 def _compute(job: Job) -> None:
     inputs = parse(ReportInput, job.settings, "--settings")
-    nodes, openings = node_files.load(job.inputs["nodes"]), read_openings(job.inputs["openings"])
+    nodes, given = node_files.load(job.inputs["nodes"]), read_evidence(job.inputs)
+    openings = given.openings
     if openings != nodes.openings:
         raise StageError("openings and nodes do not belong together; run decompose again")
-    records = read_records(job.inputs["indices"].parent)
-    given = _evidence(job, openings, records)
     monitor, flow = read_monitor(job.inputs["monitor"]), read_flow(job.inputs["flow"])
     step = shown_step(flow.times_s, monitor, openings)
     wall, quantities = read_wall(job.inputs["wall"], job.inputs.get("wall-map"))
@@ -74,27 +68,6 @@ def _compute(job: Job) -> None:
     pictures.write(job.outputs["figures"])
     job.outputs["report"].write_text(report_page(page), encoding="utf-8")
     job.facts["drawn_by"] = window_class()
-
-
-def _evidence(job: Job, openings: tuple[Opening, ...], records: Mapping[str, dict[str, Any]]) -> Evidence:
-    """What the stages wrote; none for what the case does not have."""
-
-    def read_role(role: str) -> dict[str, Any] | None:
-        return read_json(job.inputs[role]) if role in job.inputs else None
-
-    return Evidence(
-        indices=read_json(job.inputs["indices"]),
-        summary=read_json(job.inputs["summary"]),
-        openings=openings,
-        geometry=read_quality(job.inputs["openings"]),
-        image=read_role("series"),
-        segmentation=read_role("segmentation"),
-        tree=read_role("branches"),
-        particles=read_role("particles"),
-        grid=read_role("grid"),
-        bands=read_role("bands"),
-        records=records,
-    )
 
 
 def _draw(job: Job, pictures: made.Pictures, shown: made.Shown, lines_wanted: int) -> str:

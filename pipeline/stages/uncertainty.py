@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.uncertainty import UncertaintySettings
 from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh, read_mesh
 from pipeline.files.table import write_table
-from pipeline.uncertainty.bands import COVERED, LEAST_FREEDOM, Members, Response, bands, better
+from pipeline.uncertainty.bands import COVERED, Members, Response, bands, better, parts_of
 from pipeline.uncertainty.figures import figures_of
 from pipeline.uncertainty.member_file import Member
 from pipeline.uncertainty.sources import WORDS, Variable
+from pipeline.uncertainty.wall_field import rows_on_wall
 from solver.runtime.command_line import run_stage
 from solver.runtime.provenance import Job
 
@@ -52,6 +52,7 @@ def uncertainty(
     As it stands in ``uncertainty.json``.
     """
     unchanged, drawn = members[0], members[1:]
+    together = _together(unchanged, [each for each in drawn if not each.failed])
     failed = [{"number": each.number, "why": each.failed} for each in members if each.failed]
     found: dict[str, Any] = {
         **settings.model_dump(mode="json"),
@@ -61,13 +62,13 @@ def uncertainty(
         "wall": unchanged.design["wall"],
         "ratio": unchanged.design["ratio"],
         "sources": _sources(unchanged.design),
-        "no_bands": _no_bands(unchanged, drawn),
+        "no_bands": _no_bands(unchanged, together, len(drawn)),
         "bands": [],
         "better": None,
     }
     if not found["no_bands"]:
         sacs = {sac["name"]: sac["shear_mean_pa"] for sac in indices["sacs"]}
-        found["bands"] = bands(figures_of(indices, volume_mm3, sacs), _together(unchanged, drawn))
+        found["bands"] = bands(figures_of(indices, volume_mm3, sacs), together)
         found["better"] = better(found["bands"])
     return found
 
@@ -79,25 +80,22 @@ def _sources(design: Mapping[str, Any]) -> list[str]:
     return [group for group in WORDS if group in varied]
 
 
-def _no_bands(unchanged: Member, drawn: Sequence[Member]) -> str | None:
+def _no_bands(unchanged: Member, together: Members, count: int) -> str | None:
     """Why there are no bands; none where there are."""
     if unchanged.failed:
         return f"the case could not be computed on the members' lattice: {unchanged.failed}"
-    ended = [each for each in drawn if not each.failed]
-    least = len(unchanged.drawn) + LEAST_FREEDOM
-    if len(ended) < least:
+    if not together.enough:
         return (
-            f"{len(ended)} of {len(drawn)} members ended, and {least} are wanted for {len(unchanged.drawn)} variables;"
-            " raise uncertainty.members"
+            f"{len(together.drawn)} of {count} members ended, and {together.least} are wanted for"
+            f" {len(together.variables)} variables; raise uncertainty.members"
         )
     return None
 
 
-def _together(unchanged: Member, drawn: Sequence[Member]) -> Members:
-    ended = [each for each in drawn if not each.failed]
+def _together(unchanged: Member, ended: Sequence[Member]) -> Members:
     return Members(
         tuple(Variable(**each) for each in unchanged.design["variables"]),
-        np.stack([each.drawn for each in ended]),
+        np.array([each.drawn for each in ended]).reshape(len(ended), len(unchanged.drawn)),
         [each.figures for each in ended],
         unchanged.figures,
         float(unchanged.design["ratio"]),
@@ -120,8 +118,7 @@ def maps(surface: Mesh, wall: Mesh, arrays: Mapping[str, NDArray[Any]], members:
     By name, each (V,) in the unit of the array.
     """
     unchanged, ended = members[0], [each for each in members[1:] if not each.failed]
-    of_wall = np.unique(surface.triangles[surface.opening == 0])
-    rows = cKDTree(surface.points_mm[of_wall]).query(wall.points_mm)[1]
+    rows = rows_on_wall(surface, wall)
     drawn, found = np.stack([each.drawn for each in ended]), {}
     for name in unchanged.arrays:
         before = unchanged.arrays[name][rows].astype(np.float64)
@@ -138,12 +135,7 @@ def maps(surface: Mesh, wall: Mesh, arrays: Mapping[str, NDArray[Any]], members:
 
 def _rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Rows of the table: bands with the part of the variance that is due to each source."""
-    rows = []
-    for band in found["bands"]:
-        squares = {group: each**2 for group, each in band["deviations"].items()}
-        total = sum(squares.values()) or 1.0
-        rows.append(band | {group: squares.get(group, 0.0) / total for group in WORDS})
-    return rows
+    return [band | dict.fromkeys(WORDS, 0.0) | parts_of(band) for band in found["bands"]]
 
 
 def _compute(job: Job) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, t
+from scipy.special import ndtri, stdtrit
 
 from pipeline.uncertainty.figures import Figure
 from pipeline.uncertainty.sources import BETTER, WORDS, Group, Variable
@@ -26,6 +26,9 @@ Floats = NDArray[np.float64]
 
 COVERED = 0.9
 """Part of the cases in which the true value is to lie in the band."""
+
+QUANTILE = float(ndtri((1 + COVERED) / 2))
+"""Half of the width of a band of a normal distribution, in standard deviations."""
 
 LEAST_FREEDOM = 3
 """Members there must be beyond the variables, so that what the line leaves tells how far it can be off."""
@@ -76,10 +79,9 @@ class Response:
         What the slopes give has the quantile of a normal distribution; e, whose deviation is known from few members,
         that of Student's t, and slopes are as uncertain as e over the members makes them.
         """
-        upper = (1 + COVERED) / 2
         spread = (self.slopes**2).sum(axis=0) + spacing**2
         unsure = self.rest**2 * (1 + len(self.slopes) / self.members)
-        return np.sqrt(norm.ppf(upper) ** 2 * spread + t.ppf(upper, self.freedom) ** 2 * unsure)
+        return np.sqrt(QUANTILE**2 * spread + stdtrit(self.freedom, (1 + COVERED) / 2) ** 2 * unsure)
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,14 @@ class Members:
     rough: bool
 
     @property
+    def least(self) -> int:
+        """How many members are wanted."""
+        return len(self.variables) + LEAST_FREEDOM
+
+    @property
     def enough(self) -> bool:
         """Whether bands can be told."""
-        return len(self.drawn) >= len(self.variables) + LEAST_FREEDOM
+        return len(self.drawn) >= self.least
 
 
 def bands(figures: Sequence[Figure], members: Members) -> list[dict[str, Any]]:
@@ -171,12 +178,17 @@ def _by_group(response: Response, spacing: float, members: Members) -> dict[Grou
     return {group: float(np.sqrt(squares[group])) for group in WORDS if group in squares}
 
 
+def parts_of(band: Mapping[str, Any]) -> dict[Group, float]:
+    """Part of the variance of a figure that is due to each source, by its band; 0 where nothing varies it."""
+    squares = {group: each**2 for group, each in band["deviations"].items()}
+    total = sum(squares.values())
+    return {group: square / total if total else 0.0 for group, square in squares.items()}
+
+
 def better(found: Sequence[Mapping[str, Any]]) -> str | None:
     """What to measure better: of the source that most of the bands' variance is due to, over all figures alike."""
     shares: dict[Group, float] = {}
     for band in found:
-        squares = {group: each**2 for group, each in band["deviations"].items()}
-        total = sum(squares.values())
-        for group, square in squares.items():
-            shares[group] = shares.get(group, 0.0) + (square / total if total else 0.0)
+        for group, part in parts_of(band).items():
+            shares[group] = shares.get(group, 0.0) + part
     return BETTER[max(shares, key=lambda group: shares[group])] if any(shares.values()) else None

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.wall_shear_stress import Wall
@@ -60,6 +61,18 @@ def moved(surface: Mesh, openings: tuple[Opening, ...], shift_mm: Floats) -> tup
         move[inner] = _between(points[inner], points[rim], move[rim])
     mesh = replace(surface, points_mm=points + move)
     return mesh, tuple(opening_of(mesh, opening) for opening in openings)
+
+
+def rows_on_wall(surface: Mesh, wall: Mesh) -> NDArray[np.int64]:
+    """Which vertex of a surface's wall, as :meth:`Wall.of` numbers them, each vertex of a part of that wall is.
+
+    Parameters
+    ----------
+    surface : closed, with caps.
+    wall : its wall, or a part of it, (V,) vertices.
+    """
+    of_wall = np.unique(surface.triangles[surface.opening == 0])
+    return cKDTree(surface.points_mm[of_wall]).query(wall.points_mm)[1].astype(np.int64)
 
 
 def _between(points_mm: Floats, rim_mm: Floats, moves: Floats) -> Floats:
