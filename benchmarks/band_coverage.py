@@ -5,10 +5,12 @@
     python benchmarks/band_coverage.py --seeds 100 120 --workers 16 --truth-alone --across 32
     python benchmarks/band_coverage.py --table benchmarks/results/FILE.json [FINER_TRUTH.json]
 
-Vessels with a sac are drawn at random, of which the shape is known (tests/support/drawn_sacs.py), and imaged with three
-levels of noise. Each image goes through filter, segment and surface, and through a run with an inflow and a viscosity
-that a user would state; members of the level quick give the bands. The truth is a run on the true shape, cut where the
-surface is, on a finer lattice, with an inflow and a viscosity that are drawn about the stated ones as the settings say.
+Vessels with a sac are drawn at random, of which the shape is known (tests/support/drawn_sacs.py), and imaged with
+three levels of noise. Each image goes through filter, segment and surface, and through a run with an inflow and a
+viscosity that a user would state; members of the level quick give the bands. The truth is a run on the true shape,
+cut where the surface is, on a finer lattice, with an inflow and a viscosity that are drawn about the stated ones as
+the settings say. A record keeps what the members gave; a table has the bands that follow from it by the rules of the
+day.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import multiprocessing
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +42,10 @@ from pipeline.geometry.surface.clip import cut_end  # noqa: E402
 from pipeline.geometry.surface.isosurface import occupancy_surface  # noqa: E402
 from pipeline.members.member import Case, MemberInput, computed  # noqa: E402
 from pipeline.stages.uncertainty import uncertainty  # noqa: E402
-from pipeline.uncertainty.sources import variables_of, with_variation  # noqa: E402
+from pipeline.uncertainty.bands import Members, bands  # noqa: E402
+from pipeline.uncertainty.coarse_spacing import ORDER, ORDER_OF_PEAKS  # noqa: E402
+from pipeline.uncertainty.figures import Figure, figures_of  # noqa: E402
+from pipeline.uncertainty.sources import Variable, variables_of, with_variation  # noqa: E402
 from pipeline.uncertainty.wall_field import opening_of, rows_on_wall  # noqa: E402
 from pipeline.uncertainty.wall_precision import WallPrecision  # noqa: E402
 from solver.domain.nodes import Opening  # noqa: E402
@@ -50,6 +56,7 @@ from validation.timing import hardware  # noqa: E402
 FINE = 16.0
 """Nodes across the inlet of the case."""
 DENSITY, VISCOSITY = 1060.0, 3.5e-3
+PARTS = ("low_shear",)
 KEYS = ("volume", "drop inlet to outlet", "shear_mean", "shear sac", "shear_p99", "peak_speed", "low_shear")
 """Figures that are judged; the first four are those that the bands are proved by."""
 LOG = logging.getLogger("coverage")
@@ -153,7 +160,7 @@ def covered(vessel: Drawn, seed: int, noise: str, wanted: Wanted) -> dict[str, A
     if wanted.truth_alone:
         return {"across": wanted.across, "truth": truth}
     members = [computed(case, given.model_copy(update={"member": k}), LOG) for k in range(settings.count + 1)]
-    bands = uncertainty(settings, members, results.indices, surface.mesh.volume_mm3())
+    found = uncertainty(settings, members, results.indices, surface.mesh.volume_mm3())
     finer = {}
     if wanted.finer:
         nearer, _ = solved(surface, solve, wanted.across, **settled)
@@ -162,26 +169,48 @@ def covered(vessel: Drawn, seed: int, noise: str, wanted: Wanted) -> dict[str, A
         "across": wanted.across,
         "voxels_on_radius": vessel.radius_mm / float(np.prod(vessel.image.spacing_mm)) ** (1 / 3),
         "wall": vars(wall),
-        "ratio": bands["ratio"],
-        "failed": bands["failed"],
-        "no_bands": bands["no_bands"],
-        "finer": finer,
-        "figures": {
-            band["key"]: {
-                "truth": truth[band["key"]],
-                "coarse": members[0].figures[band["key"]],
-                **{key: band[key] for key in ("value", "low", "high", "deviations")},
-            }
-            for band in bands["bands"]
-            if band["key"] in truth
-        },
+        "ratio": found["ratio"],
+        "failed": found["failed"],
+        "no_bands": found["no_bands"],
+        "finer": kept(finer),
+        "truth": kept(truth),
+        "figures": kept(true_figures(results, surface.mesh)),
+        "variables": [vars(variable) for variable in variables],
+        "members": [{"drawn": list(map(float, m.drawn)), "figures": kept(m.figures)} for m in members if not m.failed],
+    }
+
+
+def kept(figures: Mapping[str, float]) -> dict[str, float]:
+    """Those figures that are judged, with the digits that a record needs."""
+    return {key: float(f"{figures[key]:.6g}") for key in KEYS if key in figures}
+
+
+def banded(of: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Bands of a vessel's figures by key, each with the truth; of none that was refused."""
+    if not of.get("members") or of["no_bands"]:
+        return {}
+    unchanged, *drawn = of["members"]
+    together = Members(
+        tuple(Variable(**each) for each in of["variables"]),
+        np.array([each["drawn"] for each in drawn]),
+        [each["figures"] for each in drawn],
+        unchanged["figures"],
+        of["ratio"],
+        bool(of["wall"]["rough_mm"]),
+    )
+    figures = [
+        Figure(key, key, "", value, part=key in PARTS, order=ORDER_OF_PEAKS if key == "shear_p99" else ORDER)
+        for key, value in of["figures"].items()
+    ]
+    return {
+        band["key"]: band | {"truth": of["truth"][band["key"]]}
+        for band in bands(figures, together)
+        if band["key"] in of["truth"]
     }
 
 
 def true_figures(exact: Any, mesh: Mesh) -> dict[str, float]:
     """Figures of the truth by key."""
-    from pipeline.uncertainty.figures import figures_of
-
     sacs = {sac["name"]: sac["shear_mean_pa"] for sac in exact.indices["sacs"]}
     return {each.key: each.value for each in figures_of(exact.indices, mesh.volume_mm3(), sacs)}
 
@@ -189,24 +218,21 @@ def true_figures(exact: Any, mesh: Mesh) -> dict[str, float]:
 def merged(tries: list[dict[str, Any]], *finer: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Tries with the truth of other records, where these have one."""
     truths = {(each["seed"], each["noise"]): each["truth"] for of in finer for each in of if "truth" in each}
-    found = []
-    for each in tries:
-        truth = truths.get((each["seed"], each["noise"]), {})
-        figures = {
-            key: band | {"truth": truth.get(key, band["truth"])} for key, band in each.get("figures", {}).items()
-        }
-        found.append(each | {"figures": figures})
-    return found
+    return [
+        each | {"truth": truths.get((each["seed"], each["noise"]), each["truth"])} if "truth" in each else each
+        for each in tries
+    ]
 
 
 def shown(tries: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Of each figure and level of noise: truths in the band, of how many; the band's half width; the error's rms."""
     head = ["figure", *(f"{noise}: in the band, half width, error" for noise in NOISE), "all"]
+    found = [(each["noise"], banded(each)) for each in tries]
     rows = []
     for key in KEYS:
         row, together = [key], []
         for noise in NOISE:
-            mine = [t["figures"][key] for t in tries if t["noise"] == noise and key in t.get("figures", {})]
+            mine = [of[key] for level, of in found if level == noise and key in of]
             inside = [each["low"] <= each["truth"] <= each["high"] for each in mine]
             together += inside
             half = np.mean([(each["high"] - each["low"]) / 2 / each["value"] for each in mine]) if mine else np.nan

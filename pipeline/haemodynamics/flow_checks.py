@@ -15,6 +15,10 @@ CARRIES = 0.02
 """A branch with less than this part of the largest flow is not judged: it changes that of others by no more, which is
 what the wall shear stress may be off with 20 nodes across."""
 
+SHEAR_ERRORS = ((14, 7, 20), (10, 11, 30), (0, 20, 40))
+"""Nodes across from which on the mean wall shear stress, and that of a sac or the largest, is off by so many percent:
+root mean square over 23 drawn vessels with 16, 12 and 8 (docs/uncertainty.md)."""
+
 MIN_SECTIONS = 3
 """Sections from which the flow along a branch is judged."""
 
@@ -159,8 +163,9 @@ def resolving(across: float, spacing_mm: float) -> Setting:
 
 
 def _shear_error(across: float) -> str:
-    """How far wall shear stress may be off, as docs/validation/ladder.md measures it in a pipe."""
-    return "more than 5 %" if across < 10 else "2 to 4 % for its lattice alone"
+    """How far wall shear stress may be off, as docs/uncertainty.md measures it in vessels with a sac."""
+    mean, largest = next(errors for least, *errors in SHEAR_ERRORS if across >= least)
+    return f"{mean} %, and in sacs and where it is largest by {largest} %, for its lattice alone"
 
 
 def centreline_checks(nodes: Nodes, profile: "CentrelineProfile", branches: "list[Row]") -> list[dict[str, Any]]:

@@ -47,6 +47,7 @@ def bands_section(bands: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "failed": [f"{each['number']}: {each['why']}" for each in bands["failed"]],
         "better": bands["better"],
         "varied": _varied(bands),
+        "without_spacing": "spacing" not in bands["sources"],
         "head": ("", "value", "from", "to", "unit", *(WORDS[group] for group in bands["sources"])),
         "rows": [_row(band, bands["sources"]) for band in bands["bands"]],
         "crossing": [

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from pipeline.uncertainty.coarse_spacing import spacing_deviation
 from pipeline.uncertainty.figures import Figure
 from pipeline.uncertainty.sources import BETTER, WORDS, Group, Variable
 
@@ -136,7 +137,7 @@ def _band(figure: Figure, members: Members) -> dict[str, Any]:
     if by_ratio:
         changes, differs = np.log(drawn / unchanged), float(np.log(unchanged / figure.value))
     response = Response.of(members.drawn, changes[:, None])
-    spacing = spacing_deviation(differs, members.ratio)
+    spacing = spacing_deviation(differs, members.ratio, figure.order)
     half = float(response.half_width(np.array([spacing]))[0])
     low, high = figure.value - half, figure.value + half
     if by_ratio:
@@ -155,15 +156,6 @@ def _band(figure: Figure, members: Members) -> dict[str, Any]:
         "deviations": {group: float(each) for group, each in _by_group(response, spacing, members).items()},
         "crosses": figure.limit if figure.limit is not None and low < figure.limit < high else None,
     }
-
-
-def spacing_deviation(differs: float, ratio: float) -> float:
-    """Standard deviation that is due to the spacing, by the difference between the members' lattice and the case's.
-
-    It is the error of the case's lattice by Richardson's extrapolation at first order, which two lattices can only
-    assume (:data:`pipeline.haemodynamics.extrapolation.ASSUMED_ORDER`); 0 where both are the same lattice.
-    """
-    return abs(differs) / (ratio - 1) if ratio > 1 else 0.0
 
 
 def _by_group(response: Response, spacing: float, members: Members) -> dict[Group, float]:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.uncertainty.coarse_spacing import ORDER, ORDER_OF_PEAKS
+
 Floats = NDArray[np.float64]
 
 LOW_SHEAR_PA, LOW_RATIO = 0.4, 0.8
@@ -28,6 +30,7 @@ class Figure:
     value : what was found.
     limit : a value at which it is read differently; none where there is none.
     part : whether it is a part of something, between 0 and 1.
+    order : with which it comes near to that of a vanishing spacing.
     """
 
     key: str
@@ -36,6 +39,7 @@ class Figure:
     value: float
     limit: float | None = None
     part: bool = False
+    order: float = ORDER
 
 
 def figures_of(indices: Mapping[str, Any], volume_mm3: float, sacs: Mapping[str, float]) -> tuple[Figure, ...]:
@@ -65,7 +69,7 @@ def figures_of(indices: Mapping[str, Any], volume_mm3: float, sacs: Mapping[str,
     shear = f"{averaged}wall shear stress"
     found += [
         Figure("shear_mean", f"mean {shear}", "Pa", wall["shear_mean_pa"], LOW_SHEAR_PA),
-        Figure("shear_p99", f"99th percentile of the {shear}", "Pa", wall["shear_p99_pa"]),
+        Figure("shear_p99", f"99th percentile of the {shear}", "Pa", wall["shear_p99_pa"], order=ORDER_OF_PEAKS),
         *(Figure(f"shear {name}", f"mean {shear}, {name}", "Pa", mean, LOW_SHEAR_PA) for name, mean in sacs.items()),
         Figure("low_shear", "of the wall below 0.4 Pa", "", wall["low_shear_fraction"]["0.4 Pa"], part=True),
     ]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from pipeline.uncertainty.bands import COVERED, Members, Response, bands, better, spacing_deviation
-from pipeline.uncertainty.coarse_spacing import LEAST_ACROSS, LEAST_RATIO, MOST_RATIO, ratio_of
+from pipeline.uncertainty.bands import COVERED, Members, Response, bands, better
+from pipeline.uncertainty.coarse_spacing import LEAST_ACROSS, LEAST_RATIO, MOST_RATIO, ratio_of, spacing_deviation
 from pipeline.uncertainty.design import design
 from pipeline.uncertainty.figures import Figure
 from pipeline.uncertainty.sources import Variable
@@ -78,12 +78,14 @@ def test_a_positive_figure_is_carried_by_its_ratio_and_a_part_by_its_difference(
     assert band["crosses"] == 0.1
 
 
-def test_what_the_spacing_is_due_to_widens_the_band():
+@pytest.mark.parametrize(("order", "error"), [(1.0, 0.1), (1.5, 0.1 / (2 * np.sqrt(2) - 1)), (2.0, 0.1 / 3)])
+def test_what_the_spacing_is_due_to_widens_the_band(order, error):
+    """An error C h^p that is e at h and e + 0.1 at 2 h: e = 0.1 / (2^p - 1)."""
     rng = np.random.default_rng(2)
-    members = members_of([0.0], 0.0, rng, ratio=2.0, unchanged=1.1, rough=False)
-    (band,) = bands([Figure("x", "x", "Pa", 1.0)], members)
-    assert band["deviations"] == pytest.approx({"wall": 0.0, "spacing": np.log(1.1)}, abs=1e-12)
-    assert band["high"] == pytest.approx(np.exp(1.6449 * np.log(1.1)), rel=1e-4)
+    members = members_of([0.0], 0.0, rng, ratio=2.0, unchanged=float(np.exp(0.1)), rough=False)
+    (band,) = bands([Figure("x", "x", "Pa", 1.0, order=order)], members)
+    assert band["deviations"] == pytest.approx({"wall": 0.0, "spacing": error}, abs=1e-12)
+    assert band["high"] == pytest.approx(np.exp(1.6449 * error), rel=1e-4)
     assert spacing_deviation(0.3, 1.0) == 0.0
 
 
