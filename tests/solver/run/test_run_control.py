@@ -110,12 +110,13 @@ def test_statistics_of_a_steady_run_take_the_viscosity_of_each_node(tmp_path):
 
 
 @pytest.mark.slow
-def test_run_that_does_not_repeat_says_in_what(tmp_path):
+def test_run_that_repeats_less_well_than_asked_is_a_mean_over_cycles(tmp_path):
+    """Cycles of single precision always differ by more than 1e-9 of the velocity: five show it, six give the mean."""
     summary, _, _ = pulsatile(tmp_path, periodic_tolerance=1e-9)
-    assert not summary["converged"]
-    assert summary["cycles"] == 6
-    assert "not periodic: the last two cycles differ by " in summary["warnings"][-1]
-    assert "in velocity" in summary["warnings"][-1]
+    assert summary["converged"]
+    assert summary["cycles"] == 11
+    assert "no cycle is like the one before; phases are means over 6 cycles" in summary["unsteady"]
+    assert summary["fluctuation"]["velocity_rms"] < 1e-3
 
 
 def test_steady_run_that_does_not_settle_leaves_a_mean(tmp_path):
