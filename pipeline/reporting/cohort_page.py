@@ -3,7 +3,7 @@
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class Column:
     factor : from the value to what is shown, 100 for per cent.
     quantity : that of ``indices.csv`` which tells what it is worth; empty where nothing does.
     spread : whether its spread over the cases is plotted.
+    band : beginning of the keys in ``uncertainty.json`` of the figures that it is chosen from; empty without any.
     """
 
     key: str
@@ -44,6 +45,7 @@ class Column:
     factor: float = 1.0
     quantity: str = ""
     spread: bool = True
+    band: str = ""
 
     @property
     def label(self) -> str:
@@ -66,6 +68,7 @@ class Row:
     network : in which the vessel sits, or which is all of the case, in words; empty where there is none.
     unsettled : by how much the flow had not settled; empty where it had.
     unsteady : how a flow under steady conditions fluctuates; empty where it does not.
+    bands : ends of the bands of its values, by key of the column, where there are any.
     """
 
     run: str
@@ -80,6 +83,7 @@ class Row:
     network: str = ""
     unsettled: str = ""
     unsteady: str = ""
+    bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def case(self) -> str:
@@ -168,15 +172,21 @@ def _largest(values: list[float]) -> float:
 
 COLUMNS = (
     Column(
-        "inflow_ml_s", "inflow", "mL/s", _over("openings", "flow_ml_s", sum, "inlet"), quantity="openings.flow_ml_s"
+        "inflow_ml_s",
+        "inflow",
+        "mL/s",
+        _over("openings", "flow_ml_s", sum, "inlet"),
+        quantity="openings.flow_ml_s",
+        band="flow ",
     ),
-    Column("peak_speed_m_s", "peak speed", "m/s", _at("peak_speed_m_s"), quantity="peak_speed_m_s"),
+    Column("peak_speed_m_s", "peak speed", "m/s", _at("peak_speed_m_s"), quantity="peak_speed_m_s", band="peak_speed"),
     Column(
         "pressure_drop_mmhg",
         "largest pressure drop",
         "mmHg",
         _over("pressure_drops", "drop_mmhg", _largest),
         quantity="pressure_drops.drop_mmhg",
+        band="drop ",
     ),
     Column(
         "pressure_ratio_min",
@@ -184,9 +194,15 @@ COLUMNS = (
         "",
         _over("pressure_drops", "pressure_ratio", min),
         quantity="pressure_drops.pressure_ratio",
+        band="ratio ",
     ),
     Column(
-        "shear_mean_pa", "mean wall shear stress", "Pa", _at("wall", "shear_mean_pa"), quantity="wall.shear_mean_pa"
+        "shear_mean_pa",
+        "mean wall shear stress",
+        "Pa",
+        _at("wall", "shear_mean_pa"),
+        quantity="wall.shear_mean_pa",
+        band="shear_mean",
     ),
     Column(
         "shear_p99_pa",
@@ -194,6 +210,7 @@ COLUMNS = (
         "Pa",
         _at("wall", "shear_p99_pa"),
         quantity="wall.shear_p99_pa",
+        band="shear_p99",
     ),
     Column(
         "wall_below_0.4_pa_fraction",
@@ -202,14 +219,22 @@ COLUMNS = (
         _at("wall", "low_shear_fraction", "0.4 Pa"),
         100.0,
         "wall.low_shear_fraction",
+        band="low_shear",
     ),
-    Column("osi_mean", "mean oscillatory shear index", "", _at("wall", "osi_mean"), quantity="wall.osi_mean"),
+    Column(
+        "osi_mean",
+        "mean oscillatory shear index",
+        "",
+        _at("wall", "osi_mean"),
+        quantity="wall.osi_mean",
+        band="osi_mean",
+    ),
     Column("narrowing_fraction", "largest narrowing", "%", _over("stenoses", "stenosis_by_diameter", max), 100.0),
     Column(
         "reynolds_max", "largest Reynolds number", "", _over("openings", "reynolds", max), quantity="openings.reynolds"
     ),
     Column("sac_volume_ml", "volume of sacs", "mL", _over("sacs", "volume_ml", sum)),
-    Column("volume_ml", "volume", "mL", _at("volume", "volume_ml")),
+    Column("volume_ml", "volume", "mL", _at("volume", "volume_ml"), band="volume"),
     Column(
         "dissipated_w", "power lost to friction", "W", _at("energy", "dissipation_w"), quantity="energy.dissipation_w"
     ),
@@ -240,6 +265,39 @@ COLUMNS = (
 """Key figures in their order; those that no case has are left out."""
 
 
+BAND_ENDS = ("low", "high")
+"""What the columns of a band's ends are called behind the key of its value."""
+
+SAME = 0.01
+"""A column's value is that of a figure with a band if they differ by no more: the volume is that of the lattice here,
+and of the surface there."""
+
+
+def bands_of(values: Mapping[str, float | None], found: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
+    """Ends of the bands of a run's values, by key of the column.
+
+    Parameters
+    ----------
+    values : by key of the column.
+    found : bands of the run's figures, as in ``uncertainty.json``.
+    """
+    ends = {}
+    for column in COLUMNS:
+        value = values[column.key]
+        if not column.band or value is None:
+            continue
+        near = [band for band in found if band["key"].startswith(column.band) and _same(value, band["value"])]
+        if near:
+            band = min(near, key=lambda each: abs(each["value"] - value))
+            by = value / band["value"] if band["value"] else 1.0
+            ends[column.key] = (by * band["low"], by * band["high"])
+    return ends
+
+
+def _same(value: float, other: float) -> bool:
+    return abs(value - other) <= SAME * abs(other)
+
+
 def cohort_page(rows: Sequence[Row], table: str) -> str:
     """The page.
 
@@ -257,6 +315,7 @@ def cohort_page(rows: Sequence[Row], table: str) -> str:
         "rows": [(row, [_cell(column, row) for column in shown]) for row in rows],
         "plots": [(column.label, spread(column, rows)) for column in shown if column.spread],
         "box": finished >= FEWEST_FOR_A_BOX,
+        "bands": any(row.bands for row in rows),
         "count": len(rows),
         "finished": finished,
         "heading": _counted(len({row.case for row in rows}), "case"),
@@ -272,22 +331,29 @@ def _counted(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
-def _cell(column: Column, row: Row) -> tuple[str, str, str]:
-    """What sorts, what is read, and what it is worth."""
+def _cell(column: Column, row: Row) -> tuple[str, str, str, str]:
+    """What sorts, what is read, what it is worth, and its band in words."""
     value = row.values[column.key]
-    return ("", DASH, "") if value is None else (repr(value), number(column.factor * value), row.worth[column.key])
+    if value is None:
+        return "", DASH, "", ""
+    ends = row.bands.get(column.key)
+    band = " to ".join(number(column.factor * end) for end in ends) if ends else ""
+    return repr(value), number(column.factor * value), row.worth[column.key], band
 
 
 def spread(column: Column, rows: Sequence[Row]) -> Markup:
     """The spread of a key figure over the cases as an SVG: a dot a run, which leads to its row, and above them a box.
 
     The box reaches from the lower to the upper quartile with a line at the median; whiskers reach to the outermost
-    values within 1.5 box lengths of it. Source: Tukey (1977), Exploratory Data Analysis.
+    values within 1.5 box lengths of it. Source: Tukey (1977), Exploratory Data Analysis. A line through a dot is its
+    band.
     """
     given = [(row, column.factor * value) for row in rows if (value := row.values[column.key]) is not None]
     given.sort(key=lambda each: ("passed", "warned", "failed").index(each[0].state))  # these lie on top
     values = np.array([value for _, value in given])
-    low, high = float(values.min()), float(values.max())
+    bands = {row.run: [column.factor * end for end in row.bands.get(column.key, ())] for row, _ in given}
+    within = np.concatenate((values, *bands.values()))
+    low, high = float(within.min()), float(within.max())
 
     def across(value: float) -> float:
         return EDGE + (value - low) / (high - low) * (WIDTH - 2 * EDGE) if high > low else WIDTH / 2
@@ -306,6 +372,9 @@ def spread(column: Column, rows: Sequence[Row]) -> Markup:
     size = DOT / np.sqrt(max(len(given) / 60, 1))
     for k, (row, value) in enumerate(given):
         y = DOTS_AT + (k * GOLDEN % 1 - 0.5) * DOTS_HIGH  # so that dots of close values stay apart
+        if bands[row.run]:
+            first, last = (across(end) for end in bands[row.run])
+            parts.append(f'<path class="band" d="M{first:.1f} {y:.1f}H{last:.1f}"/>')
         parts.append(
             f'<a href="#case-{escape(row.run)}"><circle class="{row.state}" cx="{across(value):.1f}" cy="{y:.1f}"'
             f' r="{size:.1f}"><title>{escape(row.run)}: {number(value)}</title></circle></a>'

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from pipeline.haemodynamics.centreline_profile import COLUMNS as ALONG
 from pipeline.haemodynamics.index_table import LONG_COLUMNS, OPENING_COLUMNS, OPENING_TRUST, unit_of
+from pipeline.reporting.cohort_page import BAND_ENDS
 from pipeline.reporting.cohort_page import COLUMNS as OF_ALL
+from pipeline.uncertainty.sources import WORDS
 
 HEAD = ("table", "name", "meaning", "unit", "source")
 
@@ -263,6 +265,41 @@ SOURCES = {
 }
 """Where quantities of ``indices.csv`` come from, by their first part; others come from the fields of the solver."""
 
+OF_SITE = {
+    "time_s": "time within the cycle",
+    "<site>.pressure_mmhg": "pressure at the site",
+    "<site>.flow_ml_s": "flow through it",
+    "<site>.area_mm2": "area of the lumen",
+    "<site>.velocity_m_s": "mean velocity over it",
+}
+"""Of ``waveforms.csv``, by column; each site has four of its own."""
+
+OF_STUDY = {
+    "name": "quantity",
+    "unit": "of its values",
+    "value_at_<spacing>_mm": "value on the lattice of that spacing",
+    "order": "apparent order of convergence; empty where three spacings do not tell one",
+    "order_used": "order that the error is estimated with; empty where changes themselves are its measure",
+    "safety": "factor of safety on the error",
+    "extrapolated": "estimate at a vanishing spacing",
+    "uncertainty": "bound of the error on the finest lattice, in the unit of the values",
+    "gci": "grid-convergence index: that bound as a part of the value",
+    "behaviour": "how the values follow the spacing",
+}
+"""Of ``grid_convergence.csv``, by column."""
+
+OF_BANDS: dict[str, str] = {
+    "key": "name of the figure in uncertainty.json",
+    "name": "figure",
+    "unit": "of value, low and high",
+    "value": "what was found",
+    "low": "lower end of its 90 % band",
+    "high": "upper end of its 90 % band",
+    "deviation": "standard deviation: of the logarithm where `by` says ratio, else in the unit of the value",
+    "by": "whether the members' changes count as ratios or as differences",
+}
+"""Of ``uncertainty.csv``, by column; then come the sources."""
+
 OF_COHORT = {
     "case": "name of the case",
     "scenario": "name of the scenario; empty where there are none",
@@ -283,6 +320,10 @@ def rows() -> Iterator[tuple[str, str, str, str, str]]:
         column = next((each for each in OF_ALL if each.key == name), None)
         source = column.quantity if column and column.quantity else "indices.json" if column else "the run"
         yield "cohort.csv", name, column.words if column else OF_COHORT[name], unit_of(name) if column else "", source
+        if column and column.band:
+            for end in BAND_ENDS:
+                words = f"{end} end of its 90 % band: {column.words}"
+                yield "cohort.csv", f"{name}_{end}", words, unit_of(name), "uncertainty.json"
         if column and column.quantity:
             yield "cohort.csv", f"{name}_trust", f"what it is worth: {column.words}", "", "checks"
     for name in (*OPENING_COLUMNS, *OPENING_TRUST):
@@ -295,6 +336,13 @@ def rows() -> Iterator[tuple[str, str, str, str, str]]:
         yield "monitor.csv", name, meaning, unit_of(name.partition(":")[0]), "solver, while it runs"
     for name, meaning in OF_SEGMENT.items():
         yield "tree.csv", name, meaning, unit_of(name), "network of arteries"
+    for name, meaning in OF_SITE.items():
+        yield "waveforms.csv", name, meaning, unit_of(name.rpartition(".")[2]), "network of arteries"
+    for name, meaning in OF_STUDY.items():
+        yield "grid_convergence.csv", name, meaning, "", "the case on several lattices"
+    sources = {group: f"part of the variance that is due to: {words}" for group, words in WORDS.items()}
+    for name, meaning in (OF_BANDS | sources).items():
+        yield "uncertainty.csv", name, meaning, "", "members of the case"
     for name in LONG_COLUMNS:
         yield "indices.csv", name, OF_LONG[name], "", "indices.json"
     for name, meaning in QUANTITIES.items():

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # All cases side by side.
 
+WITH_BANDS = set(cases.with_bands())
 OF_EACH_CASE = {
     "indices": cases.by_kind(own(rules.postprocess.output.indices), rules.tree.output.summary),
     "records": cases.by_kind(rules.report.output.provenance, rules.tree_report.output.provenance),
     "figures": cases.by_kind(rules.report.output.figures, rules.tree_report.output.figures),
+    "bands": lambda run: rules.uncertainty.output.bands.format(case=run) if run in WITH_BANDS else "",
 }
 COHORT_FILES = {
     "page": "results/cohort.html",
@@ -15,7 +17,7 @@ COHORT_FILES = {
 
 rule cohort:
     input:
-        **{role: [path(run) for run in cases.cohort] for role, path in OF_EACH_CASE.items()},
+        **{role: [file for run in cases.cohort if (file := path(run))] for role, path in OF_EACH_CASE.items()},
     output:
         page=report(
             COHORT_FILES["page"],

@@ -7,6 +7,7 @@ carry warnings come first and are marked.
 
 import csv
 import io
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
@@ -14,7 +15,7 @@ from pydantic import Field
 from pipeline.case.settings.base import RunName, Section, parse
 from pipeline.files.json_file import read_json
 from pipeline.haemodynamics.trust import trust_of
-from pipeline.reporting.cohort_page import COLUMNS, Row, cohort_page
+from pipeline.reporting.cohort_page import BAND_ENDS, COLUMNS, Row, bands_of, cohort_page
 from pipeline.reporting.dictionary import dictionary
 from pipeline.reporting.page import embed
 from pipeline.reporting.webp import to_webp
@@ -36,7 +37,9 @@ class CohortInput(Section):
     )
 
 
-def row(run: str, description: str, indices: dict[str, Any], pictures: list[bytes]) -> Row:
+def row(
+    run: str, description: str, indices: dict[str, Any], pictures: list[bytes], bands: Sequence[Mapping[str, Any]] = ()
+) -> Row:
     """A run as the page shows it.
 
     Parameters
@@ -44,6 +47,7 @@ def row(run: str, description: str, indices: dict[str, Any], pictures: list[byte
     run, description : name of its folder, and what the case is.
     indices : ``indices.json``.
     pictures : PNG files, which are scaled down.
+    bands : of its figures, as in ``uncertainty.json``.
     """
     failed = [check["name"] for check in indices["checks"] if not check["passed"]]
     values = {column.key: column.of(indices) for column in COLUMNS}
@@ -51,7 +55,9 @@ def row(run: str, description: str, indices: dict[str, Any], pictures: list[byte
     small = [embed(to_webp(png, THUMBNAIL_PIXELS), "webp") for png in pictures]
     state = {key: indices.get(key) or "" for key in ("unsettled", "unsteady")}
     network = _network(indices)
-    return Row(run, description, failed, list(indices["warnings"]), values, worth, small, network=network, **state)
+    ends = bands_of(values, bands)
+    warnings = list(indices["warnings"])
+    return Row(run, description, failed, warnings, values, worth, small, network=network, bands=ends, **state)
 
 
 def _network(indices: dict[str, Any]) -> str:
@@ -75,19 +81,23 @@ def unfinished_row(run: str, stage: str, message: str) -> Row:
 
 def table(rows: list[Row]) -> str:
     """The rows as CSV: case and scenario, whether it was finished and its checks passed, how many warnings it has, its
-    key figures, what each is worth where that is judged, then in words what failed and what was warned of, the stage
-    that failed with its message, and, where any has one, the network of arteries. Numbers have all their digits; what a
-    case does not have is empty.
+    key figures, where there are any the ends of their bands, what each is worth where that is judged, then in words
+    what failed and what was warned of, the stage that failed with its message, and, where any has one, the network
+    of arteries. Numbers have all their digits; what a case does not have is empty.
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     shown = [column for column in COLUMNS if any(row.values[column.key] is not None for row in rows)]
+    banded = [column for column in shown if any(column.key in row.bands for row in rows)]
     judged = [column for column in shown if column.quantity]
     last = [*_LAST, *(["network"] if (around := any(row.network for row in rows)) else [])]
-    writer.writerow([*_FIRST, *(c.key for c in shown), *(f"{c.key}_trust" for c in judged), *last])
+    ends = [f"{column.key}_{end}" for column in banded for end in BAND_ENDS]
+    writer.writerow([*_FIRST, *(c.key for c in shown), *ends, *(f"{c.key}_trust" for c in judged), *last])
     for each in rows:
         values = ["" if each.values[c.key] is None else repr(each.values[c.key]) for c in shown]
         checked = ["no" if each.failed else "yes", len(each.warnings)] if each.finished else ["", ""]
+        bounds = [end for c in banded for end in each.bands.get(c.key, (None, None))]
+        values += ["" if end is None else repr(end) for end in bounds]
         worth = [each.worth[c.key] for c in judged]
         words = ["; ".join(each.failed), " | ".join(each.warnings), each.stage, each.message]
         words += [each.network] if around else []
@@ -102,6 +112,7 @@ _LAST = ("failed_checks", "warning_texts", "failed_stage", "message")
 def _compute(job: Job) -> None:
     unfinished = parse(CohortInput, job.settings, "--settings").unfinished
     rows = [unfinished_row(run, *why) for run, why in unfinished.items()]
+    bands = {path.parent.name: read_json(path)["bands"] for path in job.lists.get("bands", ())}
     lists = (job.lists[role] for role in ("indices", "records", "figures"))
     for indices, record, figures in zip(*lists, strict=True):
         recorded = read_json(record)["settings"]
@@ -109,7 +120,8 @@ def _compute(job: Job) -> None:
             raise StageError(f"{indices}, {record} and {figures} are of different cases; give them in one order")
         pictures = [path for name in THUMBNAILS if (path := figures / f"{name}.png").is_file()][:2]
         small = [path.read_bytes() for path in pictures]
-        rows.append(row(indices.parent.name, recorded.get("description", ""), read_json(indices), small))
+        run, description = indices.parent.name, recorded.get("description", "")
+        rows.append(row(run, description, read_json(indices), small, bands.get(run, ())))
     rows.sort(key=lambda each: (each.finished, not each.failed, not each.warnings, each.run))
     text = table(rows)
     job.outputs["table"].write_text(text, encoding="utf-8")
@@ -128,6 +140,7 @@ if __name__ == "__main__":
             "indices": "numbers, checks and warnings of each case, from postprocess (indices.json) or tree (tree.json)",
             "records": "what the report says of itself, of each case in the same order (*report.provenance.json)",
             "figures": "folder of the pictures of each case in the same order, from report",
+            "bands": "bands of the figures of those cases that have any, from uncertainty (uncertainty.json)",
         },
         outputs={
             "page": "the page (.html), to stand beside the folders of the cases",
@@ -135,6 +148,6 @@ if __name__ == "__main__":
             "dictionary": "what the columns of all tables mean (.csv)",
         },
         compute=_compute,
-        several=("indices", "records", "figures"),
-        optional=("indices", "records", "figures"),
+        several=("indices", "records", "figures", "bands"),
+        optional=("indices", "records", "figures", "bands"),
     )

@@ -52,12 +52,12 @@ class Unfinished:
 
         Parameters
         ----------
-        given : by role, what gives the file of a run that the rule reads.
+        given : by role, what gives the file of a run that the rule reads; empty where it has none.
         made : what it makes, by role.
         provenance : of the rule, which is taken away.
         """
         done = [run for run in self._cases.cohort if run not in self.messages]
-        files = {role: [path(run) for run in done] for role, path in given.items()}
+        files = {role: [file for run in done if (file := path(run))] for role, path in given.items()}
         options = [each for role, paths in files.items() for each in (f"--{role}", *paths) if paths]
         outputs = [each for role, path in made.items() for each in (f"--{role}", path)]
         record = ["--provenance", "results/cohort.partial.provenance.json", "--log", "results/cohort.log"]

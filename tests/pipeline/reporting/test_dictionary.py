@@ -5,12 +5,17 @@ import csv
 import io
 import json
 
+import numpy as np
 import pytest
 
 from pipeline.haemodynamics.arterial_tree import segment_rows
 from pipeline.haemodynamics.coupling_checks import KINDS
 from pipeline.haemodynamics.index_table import long_rows
+from pipeline.haemodynamics.tree_waveforms import Waveforms
 from pipeline.reporting.dictionary import HEAD, QUANTITIES, dictionary
+from pipeline.stages import uncertainty
+from pipeline.stages.convergence import write_table as write_study
+from pipeline.stages.tree import write_sites
 from solver.run.monitor import OF_OPENINGS, SINGLE
 from tests.pipeline.haemodynamics.test_arterial_tree import PULSE, body, made_up
 from tests.support.reported import enrich, leave
@@ -43,6 +48,25 @@ def test_columns_of_the_solver_and_of_networks_are_explained(explained):
     row = segment_rows(made_up(body(), lambda *_: PULSE))[0]
     assert list(row) == [name for table, name in explained if table == "tree.csv"]
     assert explained["tree.csv", "impedance_mmhg_s_ml"]["unit"] == "mmHg s/mL"
+
+
+def columns_of(explained, table):
+    return [name for of, name in explained if of == table]
+
+
+def test_columns_of_bands_of_grid_studies_and_of_sites_are_explained(explained, tmp_path):
+    assert columns_of(explained, "uncertainty.csv") == list(uncertainty.COLUMNS)
+    keys = ("order", "order_used", "safety", "extrapolated", "uncertainty", "gci", "behaviour")
+    quantity = {"name": "x", "unit": "Pa", "values": [1.0], **dict.fromkeys(keys, 0.0)}
+    write_study({"spacings_mm": [0.25], "quantities": [quantity]}, tmp_path / "study.csv")
+    assert columns_of(explained, "grid_convergence.csv") == [
+        name.replace("0.25", "<spacing>") for name in (tmp_path / "study.csv").read_text().splitlines()[0].split(",")
+    ]
+    none = np.zeros((1, 1))
+    flat = Waveforms(("aorta",), np.zeros(1), np.zeros(1), 1.0, none, none, none, none)
+    write_sites(tmp_path / "sites.csv", ["<site>"], flat)
+    assert columns_of(explained, "waveforms.csv") == (tmp_path / "sites.csv").read_text().splitlines()[0].split(",")
+    assert explained["waveforms.csv", "<site>.area_mm2"]["unit"] == "mm2"
 
 
 def test_quantities_are_explained_with_the_unit_that_their_rows_have(explained, tmp_path):

@@ -120,6 +120,29 @@ def test_each_key_figure_is_marked_with_what_it_is_worth(tmp_path):
     assert "mach_trust" not in rows["a"]  # itself a check
 
 
+def test_bands_stand_beside_the_figures_they_are_of(tmp_path):
+    """That of the drop that is shown, the largest; a volume that differs by little keeps its band's ratios."""
+    found = [
+        {"key": "drop in to out", "value": 0.4, "low": 0.3, "high": 0.5},
+        {"key": "drop in to side", "value": -0.5, "low": -0.6, "high": -0.4},
+        {"key": "shear_mean", "value": 1.3, "low": 1.0, "high": 1.7},
+        {"key": "shear_p99", "value": 3.2, "low": 3.0, "high": 4.0},  # of another lattice: not that of the page
+        {"key": "volume", "value": 0.8, "low": 0.78, "high": 0.82},
+    ]
+    given = indices() | {"volume": {"volume_ml": 0.804}}
+    banded, plain = cohort.row("a", "", given, [], found), cohort.row("b", "", indices(1.1), [])
+    assert set(banded.bands) == {"pressure_drop_mmhg", "shear_mean_pa", "volume_ml"}
+    assert banded.bands["pressure_drop_mmhg"] == (-0.6, -0.4)
+    assert banded.bands["volume_ml"] == pytest.approx((0.7839, 0.8241))
+    rows = list(csv.DictReader(io.StringIO(cohort.table([banded, plain]))))
+    assert [row["shear_mean_pa_low"] for row in rows] == ["1.0", ""]
+    assert "peak_speed_m_s_low" not in rows[0]
+    page = cohort_page([banded, plain], "")
+    assert "<small>1 to 1.70</small>" in page
+    assert page.count('class="band"') == 3
+    assert "90 % band" not in cohort_page([plain], "")
+
+
 def test_what_a_case_does_not_have_is_a_gap_not_a_zero():
     with_osi = indices()
     with_osi["wall"]["osi_mean"] = 0.05
