@@ -72,11 +72,9 @@ KINDS: Mapping[str, Kind] = {
         "The largest wall shear stress of the cycle, at each place by itself. There is no established limit.",
         wide=True,
     ),
-    "TAWSS standard deviation (Pa)": Kind(
-        "wall-deviation", "deviation of the mean wall shear stress", "viridis", DEVIATION_NOTE
-    ),
+    "TAWSS standard deviation (Pa)": Kind("wall-deviation", "deviation of the wall stress", "viridis", DEVIATION_NOTE),
     "WSS magnitude standard deviation (Pa)": Kind(
-        "wall-deviation", "deviation of the wall shear stress", "viridis", DEVIATION_NOTE
+        "wall-deviation", "deviation of the wall stress", "viridis", DEVIATION_NOTE
     ),
     "OSI": Kind(
         "wall-osi",
