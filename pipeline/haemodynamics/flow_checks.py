@@ -16,8 +16,8 @@ CARRIES = 0.02
 what the wall shear stress may be off with 20 nodes across."""
 
 SHEAR_ERRORS = ((14, 7, 20), (10, 11, 30), (0, 20, 40))
-"""Nodes across from which on the mean wall shear stress, and that of a sac or the largest, is off by so many percent:
-root mean square over 23 drawn vessels with 16, 12 and 8 (docs/uncertainty.md)."""
+"""Nodes across from which on the mean wall shear stress, and the largest, is off by so many percent: root mean square
+over 23 drawn vessels with 16, 12 and 8 (docs/uncertainty.md)."""
 
 MIN_SECTIONS = 3
 """Sections from which the flow along a branch is judged."""
@@ -163,9 +163,9 @@ def resolving(across: float, spacing_mm: float) -> Setting:
 
 
 def _shear_error(across: float) -> str:
-    """How far wall shear stress may be off, as docs/uncertainty.md measures it in vessels with a sac."""
+    """How far wall shear stress may be off, as docs/uncertainty.md measures it."""
     mean, largest = next(errors for least, *errors in SHEAR_ERRORS if across >= least)
-    return f"{mean} %, and in sacs and where it is largest by {largest} %, for its lattice alone"
+    return f"{mean} % on average and by {largest} % where it is largest, for its lattice alone"
 
 
 def centreline_checks(nodes: Nodes, profile: "CentrelineProfile", branches: "list[Row]") -> list[dict[str, Any]]:

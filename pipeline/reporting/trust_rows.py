@@ -32,6 +32,7 @@ MEANING = {
     "energy not accounted for": "power that enters and is found neither leaving, nor lost to friction, nor stored",
     "particles lost at the wall": "part of the particles that numerical error carried out of the fluid",
     "nodes across the neck": "points of the lattice across the neck of the sac",
+    "wall shear stress too low by": "as measured in vessels with a sac at this Reynolds number and nodes across",
     "mass not accounted for": "what flows into a network less what leaves and what is stored, as a part of the inflow",
     "work not accounted for": "work that enters and is neither lost to friction or in walls, nor leaves, nor is stored",
     "largest speed over that of waves": "blood must be slower than its waves, or the equations lose their sense",

@@ -116,7 +116,7 @@ def postprocess(
     energy = Energy(nodes, surface, wall, fit, accumulator.slabs, density, viscosity)
     profile = _centreline_profile(branches, surface, nodes, wall, settings, density, viscosity) if branches else None
     lines = [np.column_stack((branch.points_mm, branch.radius_mm)) for branch in branches]
-    sacs = Sacs(nodes, surface, settings, lines, density)
+    sacs = Sacs(nodes, surface, settings, lines, density, viscosity)
     for fields in times:
         accumulator.add(fields)
         energy.add(fields)

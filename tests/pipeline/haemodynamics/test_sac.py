@@ -24,6 +24,7 @@ from pipeline.haemodynamics.parent import parent_lines, ways_through
 from pipeline.haemodynamics.sac import Sacs, _no_sacs
 from pipeline.haemodynamics.sac_finder import MARGIN, find_sacs
 from pipeline.haemodynamics.sac_shape import nodes_within
+from pipeline.haemodynamics.trust import LIMITS, judged
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall
 from pipeline.stages.phantom import PhantomSettings
 from pipeline.stages.postprocess import postprocess
@@ -37,7 +38,7 @@ from tests.support.swept import forked, level_surface, moved
 from tests.support.tubes import rotation
 from tests.support.variants import some
 
-DENSITY = 1060.0
+DENSITY, VISCOSITY = 1060.0, 3.5e-3
 RADIUS, SAC_RADIUS, AWAY = 2.0, 3.4, 4.65
 """Of a straight parent along x, of a round sac on it, and of their middles: those of the demo."""
 
@@ -190,7 +191,7 @@ def ball():
 
 def figures(mesh, nodes, wall, settings, velocities, shear=None, lines=(), osi=None):
     """Figures and warnings, of velocities a time and, in place of the fit's, given shear stresses at the vertices."""
-    sacs = Sacs(nodes, mesh, settings, lines, DENSITY)
+    sacs = Sacs(nodes, mesh, settings, lines, DENSITY, VISCOSITY)
     accumulator = WallAccumulator(nodes, wall, fit_nodes_to_wall(nodes, wall, 3.0), DENSITY)
     for velocity in velocities:
         accumulator.add(fields_of(nodes, velocity))
@@ -299,6 +300,25 @@ def test_the_inflow_is_compared_with_the_parent_or_the_inlet(aneurysm, with_line
     if with_lines:
         assert found["parent_diameter_mm"] == pytest.approx(2 * RADIUS, rel=0.02)
     assert found["inflow_concentration_index"] == pytest.approx(2 * found["inflow_share"], rel=0.15)
+
+
+@pytest.mark.parametrize(("speed", "state"), [(0.01, "good"), (0.08, "reservation"), (0.2, "unusable")])
+def test_the_stress_of_a_sac_is_doubted_by_the_flow_of_its_parent(aneurysm, speed, state):
+    """A parent 10 nodes wide: by Reynolds number and nodes across it, as measured; the advised spacing passes."""
+    mesh, _, lines, nodes = aneurysm
+    velocity = np.zeros((nodes.count, 3))
+    y, z = nodes.points_mm()[:, 1:].T
+    velocity[:, 0] = np.maximum(2 * speed * (1 - (y**2 + z**2) / RADIUS**2), 0)
+    [found], sacs = figures(mesh, nodes, Wall.of(mesh), marked(NECK), [velocity], lines=lines)
+    [doubt] = [each for each in sacs.checks if each["name"] == "wall shear stress too low by of left"]
+    diameter, reynolds = found["parent_diameter_mm"], speed * 2e-3 * RADIUS * DENSITY / VISCOSITY
+    assert doubt["value"] == pytest.approx(0.17 * (reynolds / 200) ** 0.9 * (16 * 0.4 / diameter) ** 2, rel=0.02)
+    assert doubt["state"] == state
+    if doubt["advice"]:
+        finer = doubt["advice"].setting.value
+        assert doubt["value"] * (finer / 0.4) ** 2 < LIMITS["wall shear stress too low by"].good
+    of_wall = next(each for each in judged({"checks": sacs.checks, "sacs": [found]}) if each["key"] == "sac left wall")
+    assert "wall shear stress too low by of left" in [each["name"] for each in of_wall["evidence"]]
 
 
 def test_one_shear_stress_everywhere_has_the_ratio_one(aneurysm):
@@ -536,7 +556,7 @@ def test_a_blind_twig_that_bends_is_no_sac(seed):
 def test_a_doubt_becomes_a_warning_and_no_figures():
     mesh, openings = side_wall([(0.0, 0.0, 3.5)])
     nodes = nodes_in(mesh, openings, 0.5)
-    sacs = Sacs(nodes, mesh, parse(PostprocessSettings, {"find_sacs": 1.3}, "case"), [AXIS], DENSITY)
+    sacs = Sacs(nodes, mesh, parse(PostprocessSettings, {"find_sacs": 1.3}, "case"), [AXIS], DENSITY, VISCOSITY)
     assert sacs.sacs == []
     assert sacs.arrays() == {}
     [warning] = sacs.warnings
@@ -545,7 +565,7 @@ def test_a_doubt_becomes_a_warning_and_no_figures():
 
 def test_a_sac_that_was_marked_is_not_found_again(aneurysm):
     mesh, _, lines, nodes = aneurysm
-    sacs = Sacs(nodes, mesh, marked(NECK, find_sacs=1.3), lines, DENSITY)
+    sacs = Sacs(nodes, mesh, marked(NECK, find_sacs=1.3), lines, DENSITY, VISCOSITY)
     assert [sac.name for sac in sacs.sacs] == ["left"]
     assert sacs.warnings == []
 
@@ -587,7 +607,7 @@ def test_a_line_that_leans_into_a_sac_is_put_back_between_both_sides():
 def test_a_plane_that_is_no_neck_is_refused_with_its_setting_and_the_remedy(aneurysm, given, message):
     mesh, _, _, nodes = aneurysm
     with pytest.raises(StageError, match=message) as refusal:
-        Sacs(nodes, mesh, marked(NECK | given), (), DENSITY)
+        Sacs(nodes, mesh, marked(NECK | given), (), DENSITY, VISCOSITY)
     assert f"postprocess.sacs[0].neck_mm = {[float(x) for x in (NECK | given)['neck_mm']]}" in str(refusal.value)
     assert "move it into the neck" in str(refusal.value)
 
@@ -595,7 +615,7 @@ def test_a_plane_that_is_no_neck_is_refused_with_its_setting_and_the_remedy(aneu
 def test_a_sac_is_not_marked_twice(aneurysm):
     mesh, _, _, nodes = aneurysm
     with pytest.raises(StageError, match=r"postprocess\.sacs\[1\]\.neck_mm = .* shares wall with left"):
-        Sacs(nodes, mesh, marked(NECK, NECK | {"name": "right", "neck_mm": [0, 0, 4]}), (), DENSITY)
+        Sacs(nodes, mesh, marked(NECK, NECK | {"name": "right", "neck_mm": [0, 0, 4]}), (), DENSITY, VISCOSITY)
 
 
 @pytest.mark.parametrize(
