@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from pipeline.haemodynamics.accumulator import Fields
+from pipeline.haemodynamics.energy import NO_FLOW
 from pipeline.haemodynamics.sections import Stations
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 
@@ -42,6 +43,7 @@ COLUMNS = (
     "peak_speed_m_s",
     "pressure_pa",
     "pressure_mmhg",
+    "total_pressure_pa",
     "reynolds",
     "shear_mean_pa",
     "osi_mean",
@@ -57,6 +59,7 @@ WORDS = {
     "peak_speed_m_s": "peak speed (m/s)",
     "pressure_pa": "pressure (Pa)",
     "pressure_mmhg": "pressure (mmHg)",
+    "total_pressure_pa": "total pressure (Pa)",
     "reynolds": "Reynolds number",
     "shear_mean_pa": "mean wall shear stress (Pa)",
     "osi_mean": "mean OSI",
@@ -80,6 +83,7 @@ class CentrelineProfile:
     ----------
     flow_ml_s, pressure_pa, viscosity_pa_s : (S,) sums over the times; the flow is positive away from the root.
     moved_ml_s : (S,) sum of the magnitudes of the flow.
+    power_uw : (S,) sum of the power that passes, pressure and kinetic energy.
     peak_speed_m_s : (S,) largest speed within one spacing of the section, of all times.
     """
 
@@ -97,6 +101,7 @@ class CentrelineProfile:
         self.flow_ml_s, self.moved_ml_s, self.pressure_pa, self.viscosity_pa_s, self.peak_speed_m_s = np.zeros(
             (5, stations.count)
         )
+        self.power_uw = np.zeros(stations.count)
 
     def add(self, fields: Fields) -> None:
         """Take one time into the sums."""
@@ -106,7 +111,10 @@ class CentrelineProfile:
         flow = np.einsum("ij,ij->i", stations.areas_mm2 @ velocity, stations.directions)  # mm2 m/s = mL/s
         self.flow_ml_s += flow
         self.moved_ml_s += np.abs(flow)
-        self.pressure_pa += stations.shares @ fields.pressure_pa.astype(np.float64)
+        pressure = fields.pressure_pa.astype(np.float64)
+        self.pressure_pa += stations.shares @ pressure
+        total = pressure + self._density / 2 * (velocity**2).sum(axis=1)
+        self.power_uw += np.einsum("ij,ij->i", stations.areas_mm2 @ (velocity * total[:, None]), stations.directions)
         self.viscosity_pa_s += self._constant if viscosity is None else stations.shares @ viscosity.astype(np.float64)
         table = stations.middle
         for k in np.flatnonzero(np.diff(table.indptr)):
@@ -117,7 +125,8 @@ class CentrelineProfile:
         """What stands in ``centreline_flow.csv``: one row a station, means over the times but for the peak speed.
 
         With A the section of the surface and Q the flow, the mean speed is U = Q/A and the Reynolds number 2 R |U|/nu,
-        R = sqrt(A/pi). NaN where there is no section.
+        R = sqrt(A/pi). The total pressure is p + rho |u|^2/2, weighted with the flow. NaN where there is no section,
+        and of the total pressure where next to nothing flows.
 
         Parameters
         ----------
@@ -128,6 +137,8 @@ class CentrelineProfile:
         empty = np.where(stations.whole, 1.0, np.nan)
         flow, pressure = empty * self.flow_ml_s / self.times, empty * self.pressure_pa / self.times
         speed = flow / stations.area_mm2
+        flows = np.abs(self.flow_ml_s) > NO_FLOW * np.abs(self.flow_ml_s).max(initial=0.0)
+        total = np.divide(self.power_uw, self.flow_ml_s, out=np.full(stations.count, np.nan), where=flows)
         kinematic = empty * self.viscosity_pa_s / self.times / self._density
         wall = self._belongs.sum(axis=1)
         on_wall = np.divide(empty, wall, out=np.full_like(wall, np.nan), where=wall > 0)
@@ -142,6 +153,7 @@ class CentrelineProfile:
             "peak_speed_m_s": empty * self.peak_speed_m_s,
             "pressure_pa": pressure,
             "pressure_mmhg": pressure / PASCAL_PER_MMHG,
+            "total_pressure_pa": empty * total,
             "reynolds": 2e-3 * np.sqrt(stations.area_mm2 / np.pi) * np.abs(speed) / kinematic,
             "shear_mean_pa": on_wall * (self._belongs @ shear_pa),
             "osi_mean": np.nan * empty if oscillatory is None else on_wall * (self._belongs @ oscillatory),

@@ -80,6 +80,7 @@ OF_STATION = OF_SECTION | {
     "z_mm": "the same, z",
     "radius_mm": "radius of the largest ball that fits into the vessel there",
     "area_mm2": "area of the section",
+    "total_pressure_pa": OF_OPENING["total_pressure_pa"],
     "trust": "what figures of the row are worth: good, reservation or unusable",
 }
 
