@@ -71,6 +71,8 @@ def piece(segment: Segment, start: float, end: float, nodes: tuple[str, str]) ->
         "length_mm": segment.length_mm * (end - start),
         "radius_mm": radii[0] if len(radii) == 1 else cone,
     }
+    if segment.loss:
+        update["loss"] = segment.loss.part(end - start)
     for key in ("thickness_mm", "wave_speed_m_s", "viscosity_kpa_s"):
         if isinstance(value := getattr(segment, key), tuple):
             update[key] = _between(value, start, end)

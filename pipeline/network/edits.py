@@ -163,7 +163,8 @@ def _narrow(network: Network, edit: kinds.Narrow) -> tuple[Network, str]:
         factor = sqrt(1 - edit.area_percent / 100)
         radii = tuple(radius * factor for radius in part.radii_mm)
         loss = StenosisKeys(normal_radius_mm=normal, turbulent=edit.turbulent)
-        part = part.model_copy(update={"radius_mm": radii if len(radii) > 1 else radii[0], "stenosis": loss})
+        narrower = {"radius_mm": radii if len(radii) > 1 else radii[0], "stenosis": loss, "loss": None}
+        part = part.model_copy(update=narrower)
         pieces[name] = {f"{name}.proximal": before, f"{name}.stenosis": part, f"{name}.distal": after}
     last = pieces[names[-1]][f"{names[-1]}.stenosis"]
     line = (

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.network import openings as keys
-from pipeline.network.network_file import Network, Segment
+from pipeline.network.network_file import LossKeys, Network, Segment
 from pipeline.network.walls import in_si, scaled, wave_speed_m_s
 from solver.boundary import waveform
 from solver.boundary.curves import Curve, constant
@@ -44,7 +44,12 @@ def segment_in_si(name: str, walled: Segment, density_kg_m3: float) -> si.Segmen
         momentum=(exponent + 2) / (exponent + 1) if alpha == "profile" else alpha,
         external_pa=(walled.external_pressure_kpa or 0.0) * 1e3,
         stenosis=narrow,
+        loss=None if walled.loss is None else _loss(walled.loss),
     )
+
+
+def _loss(stated: LossKeys) -> si.Loss:
+    return si.Loss(stated.resistance_mmhg_s_ml * PASCAL_S_M3, stated.square_mmhg_s2_ml2 * PASCAL_S_M3 / ML)
 
 
 def impedance_pa_s_m3(segment: si.Segment, node: str, density_kg_m3: float) -> float:

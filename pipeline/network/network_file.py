@@ -8,11 +8,11 @@ takes.
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from pipeline.case.settings.base import Name, Positive, Section, parse, shipped
+from pipeline.case.settings.base import Finite, Name, Positive, Section, parse, shipped
 from pipeline.case.settings.entry import NETWORKS
 from pipeline.case.settings.network_edits import Edit
 from pipeline.case.settings.yaml_file import read_yaml
@@ -48,6 +48,21 @@ class StenosisKeys(Section):
     turbulent: Annotated[float, Field(ge=0, le=10)] = Field(1.52, description="K_t, of the loss behind it")
 
 
+class LossKeys(Section):
+    """Loss R Q + K Q|Q| of total pressure along a segment, in place of its friction, as a reduced model of a vessel has
+    it.
+    """
+
+    resistance_mmhg_s_ml: Finite = Field(description="R")
+    square_mmhg_s2_ml2: Finite = Field(description="K; below 0 where a fork gives energy")
+
+    def part(self, part: float) -> "LossKeys":
+        """Of a part of the length."""
+        return LossKeys(
+            resistance_mmhg_s_ml=part * self.resistance_mmhg_s_ml, square_mmhg_s2_ml2=part * self.square_mmhg_s2_ml2
+        )
+
+
 class Segment(WallKeys):
     """A vessel between two nodes; flow counts from the first to the second. The defaults may say of its wall."""
 
@@ -57,6 +72,13 @@ class Segment(WallKeys):
         description="of the lumen at the external pressure: one, or [proximal, distal], or more, evenly spaced"
     )
     stenosis: StenosisKeys | None = Field(None, description="none: the segment has friction alone")
+    loss: LossKeys | None = Field(None, description="in place of friction; not together with stenosis")
+
+    @model_validator(mode="after")
+    def _one_loss(self) -> Self:
+        if self.stenosis and self.loss:
+            raise ValueError("stenosis and loss: both given; give one of them")
+        return self
 
     @property
     def radii_mm(self) -> tuple[float, ...]:

@@ -35,8 +35,8 @@ class Grid(NamedTuple):
     table, face_table : coefficients of the wall, (8, M), see :mod:`solver.network.laws`.
     offset : pressure at which the lumen has its area A0, Pa; of the face on the cell's right, too.
     friction : 2 (gamma + 2) pi nu, m^2/s: friction slows by friction u/A.
-    linear_loss : of a stenosis, 1/(m^2 s): it slows by linear_loss A u.
-    square_loss : of a stenosis, 1/m^5: it slows by square_loss A^2 |u| u.
+    linear_loss : of a stenosis or stated, 1/(m^2 s): it slows by linear_loss A u.
+    square_loss : of a stenosis or stated, 1/m^5: it slows by square_loss A^2 |u| u.
     viscous : Gamma/A0 at faces, Pa s/m.
     first, last : cells of a segment at its ends.
     viscoelastic : segments whose wall is viscous, (V,).
@@ -137,6 +137,10 @@ def _row(segment: Segment, blood: Blood, cells: int) -> _Row:
         friction = 0.0
         linear = segment.stenosis.linear_pa_s_m3(blood, segment.length_m) * per_mass
         square = segment.stenosis.square_pa_s2_m6(blood) * per_mass
+    elif segment.loss:
+        per_mass = 1.0 / (blood.density_kg_m3 * segment.length_m)
+        friction = 0.0
+        linear, square = segment.loss.linear_pa_s_m3 * per_mass, segment.loss.square_pa_s2_m6 * per_mass
     same = np.ones(cells + 2)
     return _Row(
         per_length,

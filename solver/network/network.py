@@ -75,6 +75,20 @@ class Stenosis:
 
 
 @dataclass(frozen=True)
+class Loss:
+    """A stated loss R Q + K Q|Q| of total pressure, in place of the friction of a segment and spread over its length.
+
+    Attributes
+    ----------
+    linear_pa_s_m3 : R.
+    square_pa_s2_m6 : K.
+    """
+
+    linear_pa_s_m3: float
+    square_pa_s2_m6: float
+
+
+@dataclass(frozen=True)
 class Segment:
     """A vessel without branches; flow and velocity count from its start to its end.
 
@@ -90,6 +104,7 @@ class Segment:
     external_pa : pressure outside of it.
     reference_pa : pressure across the wall at which the lumen has its radius: p = p_ext + p_ref + law(A/A0).
     stenosis : in place of its friction.
+    loss : the same; not together with a stenosis.
     """
 
     name: str
@@ -103,6 +118,7 @@ class Segment:
     external_pa: float = 0.0
     reference_pa: float = 0.0
     stenosis: Stenosis | None = None
+    loss: Loss | None = None
 
     @property
     def offset_pa(self) -> float:
@@ -205,6 +221,8 @@ def _of_segment(segment: Segment) -> Iterator[str]:
             f"segment {segment.name}: the stenosis narrows the radius from {stenosis.normal_radius_m:g} to"
             f" {stenosis.narrow_radius_m:g} m; the second must be above 0 and not above the first"
         )
+    if stenosis and segment.loss:
+        yield f"segment {segment.name}: has a stated loss and that of a stenosis; leave one of them out"
 
 
 def _of_nodes(network: Network) -> Iterator[str]:
