@@ -9,7 +9,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +20,8 @@ from pipeline.case.settings.geometry import DecomposeSettings
 from pipeline.case.settings.uncertainty import UncertaintySettings
 from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh, read_mesh, read_openings
-from pipeline.geometry.lattice.node_arrays import decompose
-from pipeline.geometry.lattice.spacing import Spacing
-from pipeline.haemodynamics.indices import monitored_flows_ml_s
-from pipeline.members.in_process import solved_in
-from pipeline.stages.postprocess import Results, fields_of, postprocess
-from pipeline.stages.voxelize import voxelize
+from pipeline.members.in_memory import nodes_across, nodes_of, results_of
+from pipeline.stages.postprocess import Results
 from pipeline.uncertainty.coarse_spacing import ratio_of
 from pipeline.uncertainty.design import design
 from pipeline.uncertainty.figures import figures_of
@@ -38,9 +33,6 @@ from solver.domain.nodes import Opening
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
-
-ACROSS = ("nodes_across_smallest_opening", "nodes_across_narrowest_section")
-"""Numbers of ``solve.json`` that tell how finely the narrowest place is resolved."""
 
 ON_WALL = ("TAWSS (Pa)", "WSS magnitude (Pa)", "OSI")
 """Arrays of the wall of which maps are made, as far as there are any."""
@@ -88,7 +80,7 @@ class Case:
             surface,
             openings,
             float(numbers["spacing_mm"]),
-            min(float(numbers[key]) for key in ACROSS if numbers.get(key)),
+            nodes_across(numbers),
             {name: rows[arrays["sac"] == k + 1] for k, name in enumerate(names)},
             WallPrecision.of(settings, record, openings),
         )
@@ -122,7 +114,8 @@ def computed(case: Case, given: MemberInput, log: logging.Logger) -> Member:
     try:
         surface, openings = _surface(case, settings, variables, drawn, given.member)
         varied = with_variation(given.solve, settings, case.openings, variables, drawn)
-        results = _results(surface, openings, ratio * case.spacing_mm, given, varied, log)
+        nodes = nodes_of(surface, openings, ratio * case.spacing_mm, given.decompose)
+        results = results_of(nodes, surface, varied, given.postprocess, log)
     except StageError as error:
         log.warning("warning: member %d failed, and the bands do without it: %s", given.member, error)
         return Member(given.member, in_common, drawn, {}, {}, str(error))
@@ -145,27 +138,6 @@ def _surface(
         rng = np.random.default_rng([settings.seed, member])
         shift_mm += case.wall.rough_mm * random_field(case.surface.points_mm, case.wall.length_mm, rng)
     return moved(case.surface, case.openings, shift_mm)
-
-
-# many parameters because a chain of stages takes the settings of each
-def _results(
-    surface: Mesh,
-    openings: tuple[Opening, ...],
-    spacing_mm: float,
-    given: MemberInput,
-    varied: SolveSettings,
-    log: logging.Logger,
-) -> Results:
-    """From the surface to the figures."""
-    spacing = Spacing(spacing_mm, "of the members of a band")
-    lattice, _ = voxelize(surface, openings, chosen=spacing)
-    nodes, _ = decompose(lattice, surface, openings, given.decompose.model_copy(update={"parts": 1}))
-    measured = given.postprocess.model_copy(update={"sacs": [], "find_sacs": False})
-    with TemporaryDirectory() as folder:
-        run = solved_in(Path(folder), nodes, varied, log)
-        monitored = monitored_flows_ml_s(run.record, nodes.openings, float(run.flow.times_s[0]))
-        times = fields_of(run.flow, nodes, log)
-        return postprocess(nodes, surface, times, run.summary, monitored, measured, record=run.record)
 
 
 def _kept(

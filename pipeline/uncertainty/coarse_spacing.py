@@ -11,18 +11,19 @@ LEAST_RATIO = 1.25
 """Below it a coarser lattice saves too little, and tells too little of the case's own spacing."""
 
 
-def ratio_of(nodes_across: float) -> float:
+def ratio_of(nodes_across: float, least: float = LEAST_ACROSS) -> float:
     """Spacing of the members' lattice over that of the case.
 
     Parameters
     ----------
     nodes_across : the narrowest opening or section, on the case's lattice.
+    least : of them on the coarser one.
 
     Returns
     -------
     Between :data:`LEAST_RATIO` and :data:`MOST_RATIO`; 1 where the case's lattice is as coarse as it may be.
     """
-    ratio = min(MOST_RATIO, nodes_across / LEAST_ACROSS)
+    ratio = min(MOST_RATIO, nodes_across / least)
     return ratio if ratio >= LEAST_RATIO else 1.0
 
 
