@@ -62,6 +62,7 @@ rule all:
         expand("results/{case}/ro-crate-metadata.json", case=cases.cohort),
         expand("results/{case}/grid_convergence.json", case=cases.with_several_lattices()),
         expand("results/{case}/uncertainty.json", case=cases.with_bands()),
+        expand("results/{case}/reduced.json", case=cases.with_reduced_model()),
         "results/cohort.html",
 
 

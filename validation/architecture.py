@@ -33,7 +33,7 @@ FLOORS = {
         ("filtering",),
         ("geometry",),
         ("haemodynamics",),
-        ("uncertainty",),
+        ("uncertainty", "reduced"),
         ("reporting",),
         ("stages", "workflow"),
         ("members", "command"),

@@ -35,6 +35,7 @@ from pipeline.case.settings.flow import (
 )
 from pipeline.case.settings.geometry import DecomposeSettings, SurfaceSettings, VoxelizeSettings
 from pipeline.case.settings.images import FilterSettings, GrownRegion, LoadSettings, Seeds, SegmentSettings
+from pipeline.case.settings.reduced import ReducedSettings
 from pipeline.case.settings.tree import TreeSettings
 from pipeline.case.settings.uncertainty import UncertaintySettings
 from pipeline.case.settings.yaml_file import read_yaml
@@ -47,6 +48,12 @@ RunSet = Literal["ci", "quick", "full"]
 
 OF_A_NETWORK = ("description", "input", "tree", "report")
 """Keys of a case that is a network alone."""
+
+BESIDE = {
+    "member": ("uncertainty", "solve", "decompose", "postprocess"),
+    "other_flow": ("reduced", "solve", "surface", "decompose", "postprocess"),
+}
+"""Sections that runs beside that of the case take."""
 
 
 class Case(Section):
@@ -71,6 +78,7 @@ class Case(Section):
     trace: TraceSettings = TraceSettings()
     convergence: ConvergenceSettings = ConvergenceSettings()
     uncertainty: UncertaintySettings = UncertaintySettings()
+    reduced: ReducedSettings = ReducedSettings()
     tree: TreeSettings = TreeSettings()
     coupling: CouplingSettings | None = Field(
         None, description="network of arteries that the vessel sits in; none: its openings have what solve says"
@@ -125,6 +133,15 @@ class Case(Section):
         return self
 
     @model_validator(mode="after")
+    def _reduced_model_can_be_found(self) -> Self:
+        geometry = self.input.geometry
+        closed = geometry and (not geometry.roles or any(geometry.periodic))
+        if self.reduced.flows and (self.coupling or closed):
+            other = "coupling" if self.coupling else "a geometry without an inlet and an outlet"
+            raise ValueError(f"reduced: not together with {other}; set reduced.flows: []")
+        return self
+
+    @model_validator(mode="after")
     def _blood_is_blood(self) -> Self:
         if self.input.geometry or self.input.network:
             return self
@@ -165,8 +182,8 @@ class Case(Section):
             return json.dumps(spacing | {"geometry": geometry}, sort_keys=True)
         if stage == "couple":
             return json.dumps(with_blood(self.coupling, self.solve) if self.coupling else {}, sort_keys=True)
-        if stage == "member":
-            return self.model_dump_json(include={"uncertainty", "solve", "decompose", "postprocess"})
+        if stage in BESIDE:
+            return self.model_dump_json(include={*BESIDE[stage]})
         if stage == "plausibility":
             of_flow = self.solve.model_dump(mode="json", include={"inlets", "outlets", "murray_exponent"})
             stated = self.model_dump(mode="json", include={"vessel", "accept"})

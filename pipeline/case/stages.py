@@ -22,6 +22,7 @@ STAGES = (
     "trace",
     "convergence",
     "uncertainty",
+    "reduced",
     "paraview",
     "report",
     "crate",

@@ -17,6 +17,7 @@ The first case of your own:
   hemolattice run case1                            from the images to the report
   hemolattice open case1                           shows the report
 """
+WHAT_IF = "For cases with the section reduced; where the model does not hold, the answer says so."
 Function = Callable[[argparse.Namespace], int]
 
 
@@ -62,6 +63,12 @@ def _export(arguments: argparse.Namespace) -> int:
     return export(arguments)
 
 
+def _what_if(arguments: argparse.Namespace) -> int:
+    from pipeline.command.what_if import what_if
+
+    return what_if(arguments)
+
+
 def _check(arguments: argparse.Namespace) -> int:
     from pipeline.command.check import check
 
@@ -105,6 +112,7 @@ def parser() -> argparse.ArgumentParser:
     added = add("open", _open, "show the report in a browser and print where it is")
     added.add_argument("case", nargs="?", metavar="CASE", help="its name or its file; none: the page of all cases")
     _add_export(add("export", _export, "write results as archives and 3D Slicer take them", "It overwrites nothing."))
+    _add_what_if(add("what-if", _what_if, "answer what another flow would do, by the reduced model", WHAT_IF))
     added = add(
         "check", _check, "look at Python, packages, processor, memory, disk and GPU, and let the solver compute a flow"
     )
@@ -135,6 +143,22 @@ def _add_export(added: argparse.ArgumentParser) -> None:
         help="the images, for a structured report and a PDF in their study, which tell who the patient is",
     )
     added.add_argument("--slicer", action="store_true", help="wall, centreline, openings and seeds for 3D Slicer")
+
+
+def _add_what_if(added: argparse.ArgumentParser) -> None:
+    added.add_argument("case", metavar="CASE", help="its name or its file")
+    asked = added.add_mutually_exclusive_group()
+    asked.add_argument("--flow", type=float, default=1.0, metavar="TIMES", help="the inflow, by that of the case")
+    asked.add_argument("--flow-ml-s", type=float, metavar="ML_S", help="the inflow of all inlets together")
+    asked.add_argument("--waveform", metavar="FILE", help="CSV with time_s and flow_ml_s: one period, for one inlet")
+    added.add_argument(
+        "--outlet",
+        action="append",
+        default=[],
+        metavar="NAME=LAW",
+        help="what holds there instead: pressure:80 (mmHg), resistance:12 (mmHg s/mL), or part:0.4 of the inflow",
+    )
+    added.add_argument("--json", metavar="FILE", help="the answer as a file, too")
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:

@@ -23,7 +23,8 @@ class Evidence:
     geometry : how the surface was made, from ``openings.json``.
     image, segmentation : ``series.json``, ``segmentation.json``; none where the case enters with a mask or a surface.
     tree : ``centreline.json``; none where the vessel has no centreline.
-    particles, grid, bands : ``particles.json``, ``grid_convergence.json``, ``uncertainty.json``; none where not made.
+    particles, grid, bands, reduced : ``particles.json``, ``grid_convergence.json``, ``uncertainty.json``,
+        ``reduced.json``; none where not made.
     records : provenance by stage.
     """
 
@@ -37,6 +38,7 @@ class Evidence:
     particles: Mapping[str, Any] | None
     grid: Mapping[str, Any] | None
     bands: Mapping[str, Any] | None
+    reduced: Mapping[str, Any] | None
     records: Mapping[str, Mapping[str, Any]]
 
 
@@ -56,6 +58,7 @@ FILES = {
     "particles": "particles.json",
     "grid": "grid_convergence.json",
     "bands": "uncertainty.json",
+    "reduced": "reduced.json",
 }
 """In the folder of a case, by the roles that the report's stage has for them."""
 
@@ -87,5 +90,6 @@ def read_evidence(files: Mapping[str, Path]) -> Evidence:
         particles=found("particles"),
         grid=found("grid"),
         bands=found("bands"),
+        reduced=found("reduced"),
         records=read_records(files["indices"].parent),
     )

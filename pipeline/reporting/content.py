@@ -9,6 +9,7 @@ from pipeline.reporting.bands_section import bands_section
 from pipeline.reporting.case_evidence import Evidence
 from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.key_figures import key_figures
+from pipeline.reporting.reduced_section import reduced_section
 from pipeline.reporting.tables import DASH, Rows, column, facts, number, percent
 from pipeline.reporting.trust_rows import across, by_state, check_shown, search_words, trust_judged, trust_rows
 from pipeline.reporting.wording import BRANCHES, ENERGY, RESIDENCE, SAC, STENOSES, VOLUME, table_rows, tabled
@@ -60,6 +61,7 @@ def context(given: Evidence) -> dict[str, Any]:
         "particle_shares": _particle_shares(given.particles or {}),
         "grid": _grid_rows(grid),
         "bands": bands_section(given.bands),
+        "reduced": reduced_section(given.reduced),
         "grid_spacings": ", ".join(f"{each:.3g}" for each in grid.get("spacings_mm", [])),
         "notes": given.summary.get("notes", []),
         "expected": facts(given.summary["numbers"]),

@@ -127,6 +127,52 @@ rule uncertainty:
         "{params.call} --settings {params.settings:q} --log {log:q}"
 
 
+rule other_flow:
+    input:
+        cases.waveforms("solve"),
+        surface=rules.surface.output.surface,
+        openings=rules.surface.output.openings,
+        centreline=cases.where("centreline", rules.centreline.output.centreline),
+        summary=own(rules.solve.output.summary),
+        indices=own(rules.postprocess.output.indices),
+    output:
+        run="results/{case}/flows/flow-{number}.json",
+        provenance="results/{case}/flows/flow-{number}.provenance.json",
+    log:
+        "results/{case}/flows/flow-{number}.log",
+    wildcard_constraints:
+        number=r"\d+",
+    resources:
+        gpu=cases.gpus,
+    params:
+        call=call("pipeline.members.other_flow"),
+        settings=cases.settings_of_other_flow,
+        code=code("pipeline.members.other_flow"),
+    shell:
+        "NUMBA_NUM_THREADS={threads} {params.call} --settings {params.settings:q} --log {log:q}"
+
+
+rule reduced:
+    input:
+        runs=cases.other_flows(rules.other_flow.output.run),
+        indices=own(rules.postprocess.output.indices),
+        along=cases.where("centreline", rules.postprocess.output.along_table),
+        summary=own(rules.solve.output.summary),
+    output:
+        model="results/{case}/reduced.json",
+        network="results/{case}/reduced.yaml",
+        table="results/{case}/reduced.csv",
+        provenance="results/{case}/reduced.provenance.json",
+    log:
+        "results/{case}/logs/reduced.log",
+    params:
+        call=call("pipeline.stages.reduced"),
+        settings=cases.settings("reduced"),
+        code=code("pipeline.stages.reduced"),
+    shell:
+        "{params.call} --settings {params.settings:q} --log {log:q}"
+
+
 rule paraview:
     input:
         wall=own(rules.postprocess.output.wall),
@@ -165,6 +211,7 @@ rule report:
                 },
                 of_lattices={"grid": rules.convergence.output.grid},
                 of_bands={"bands": rules.uncertainty.output.bands, "wall_map": rules.uncertainty.output.wall_map},
+                of_flows={"reduced": rules.reduced.output.model},
             )
         ),
         openings=rules.surface.output.openings,

@@ -140,6 +140,7 @@ if __name__ == "__main__":
             "grid": "the study of the spacing (grid_convergence.json)",
             "bands": "how sure the figures are, from uncertainty (uncertainty.json)",
             "wall-map": "standard deviations on the wall, from uncertainty (wall_uncertainty.vtp)",
+            "reduced": "the reduced model, from reduced (reduced.json)",
         },
         outputs={"report": "the page (.html)", "figures": "folder for the pictures (PNG)"},
         compute=_compute,
@@ -156,5 +157,6 @@ if __name__ == "__main__":
             "grid",
             "bands",
             "wall-map",
+            "reduced",
         ),
     )

@@ -27,4 +27,5 @@ def stages_of(case: Case, makes_images: bool) -> list[str]:
     chosen |= {"couple"} if case.coupling else set()
     chosen |= {"convergence"} if case.convergence.spacings > 1 else set()
     chosen |= {"uncertainty"} if case.uncertainty.count else set()
+    chosen |= {"reduced"} if case.reduced.flows else set()
     return [stage for stage in STAGES if stage in chosen]

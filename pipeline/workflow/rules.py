@@ -16,6 +16,7 @@ from typing import Any
 
 from pipeline.case.case_file import Case, Cohort, read_cohort, read_config
 from pipeline.case.stages import ENTERED
+from pipeline.workflow.beside import Beside, InputFunction
 from pipeline.workflow.chain import LEVELS, stages_of
 from pipeline.workflow.patterns import any_of, own
 from pipeline.workflow.programs import Files, Wildcards, code
@@ -28,8 +29,6 @@ RUN = "{study}.{run}"
 
 SIDE_BY_SIDE = 4
 """How many cases share one machine's cores where nothing says so; each has an image and a lattice in memory."""
-
-InputFunction = Callable[[Wildcards], Any]
 
 
 def _of_network(name: str, case: Case) -> list[str]:
@@ -46,7 +45,7 @@ def _of_network(name: str, case: Case) -> list[str]:
     return waveform_files(network)
 
 
-class Cases:
+class Cases(Beside):
     """All that the rules ask of the cases and of the runs of studies.
 
     Methods that end in no value for a case return what Snakemake calls for each job: a function of the wildcards.
@@ -196,21 +195,6 @@ class Cases:
         """Cases of the cohort whose report compares several spacings."""
         return [name for name, case in self.cohort.items() if case.convergence.spacings > 1]
 
-    def with_bands(self) -> list[str]:
-        """Cases of the cohort whose figures get bands."""
-        return [name for name, case in self.cohort.items() if case.uncertainty.count]
-
-    def members(self, path: str) -> InputFunction:
-        """The file of each member of a case, that without a change first."""
-        return lambda wildcards: [
-            path.format(case=wildcards.case, number=number)
-            for number in range(self._all[wildcards.case].uncertainty.count + 1)
-        ]
-
-    def settings_of_member(self, wildcards: Wildcards) -> str:
-        """What a member takes of the case, and its number, as JSON."""
-        return json.dumps({"member": int(wildcards.number)} | json.loads(self.section(wildcards.case, "member")))
-
     def computing(self, stage: str) -> str:
         """The runs that compute a stage up to the lattice, as a pattern: those that link to it have a rule of their
         own, and two stages that make the same files are kept apart by it.
@@ -312,7 +296,9 @@ class Cases:
         """How often a cluster is asked again for more; not within its job, too."""
         return self.config.cluster.retries if self.config.cluster and self._is_main else None
 
-    def evidence(self, of_lumen: Files, of_lines: Files, of_lattices: Files, of_bands: Files) -> InputFunction:
+    def evidence(
+        self, of_lumen: Files, of_lines: Files, of_lattices: Files, of_bands: Files, of_flows: Files
+    ) -> InputFunction:
         """What the report shows where there is such a thing: less of the way to the lumen where the case enters later.
 
         Parameters
@@ -321,6 +307,7 @@ class Cases:
         of_lines : files along the lines of branches, which a canonical geometry does not have.
         of_lattices : files of a comparison of lattices, where there is one.
         of_bands : files of the bands, where there are any.
+        of_flows : files of the reduced model, where there is one.
         """
         missing = {"mask": {"series"}, "surface": {*of_lumen}, "geometry": {*of_lumen, *of_lines}}
 
@@ -329,6 +316,7 @@ class Cases:
             made = {**of_lumen, **of_lines}
             made |= of_lattices if case.convergence.spacings > 1 else {}
             made |= of_bands if case.uncertainty.count else {}
+            made |= of_flows if case.reduced.flows else {}
             left_out = missing.get(case.input.entry, set())
             return {
                 role: own(str(path)).format(case=wildcards.case) for role, path in made.items() if role not in left_out
@@ -363,6 +351,8 @@ class Cases:
             every = [path.format(case=wildcards.case, level=level) for path in paths for level in levels]
             if "uncertainty" in self.stages(wildcards.case):
                 every += self.members(rules.member.output.provenance)(wildcards)
+            if "reduced" in self.stages(wildcards.case):
+                every += self.other_flows(rules.other_flow.output.provenance)(wildcards)
             return list(dict.fromkeys(every))
 
         return found

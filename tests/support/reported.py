@@ -28,6 +28,7 @@ from solver.run.flow_file import FlowWriter
 from solver.runtime.provenance import Job
 from tests.support.analytic_pipe import Pipe
 from tests.support.postprocess_files import INPUTS, OUTPUTS
+from tests.support.reduced_forks import fork
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
@@ -283,6 +284,7 @@ OPTIONAL = {
     "grid": "grid_convergence.json",
     "bands": "uncertainty.json",
     "wall-map": "wall_uncertainty.vtp",
+    "reduced": "reduced.json",
 }
 
 
@@ -308,6 +310,7 @@ def enrich(results: Path, folder: Path) -> Path:
     (folder / "grid_convergence.json").write_text(json.dumps(GRID))
     (folder / "particles.json").write_text(json.dumps(PARTICLES))
     (folder / "uncertainty.json").write_text(json.dumps(BANDS))
+    fork(reservations=("the flow fluctuates",)).write(folder / "reduced.json")
     frames = [Image.new("P", (8, 8), shade) for shade in (0, 200)]
     frames[0].save(folder / "particles.gif", save_all=True, append_images=frames[1:])
     _write_paths(folder / "pathlines.vtp")

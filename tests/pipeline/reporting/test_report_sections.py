@@ -156,6 +156,15 @@ def test_bands_stand_beside_the_figures_and_say_what_they_are_due_to(rich):
     assert "bands.png" in files
 
 
+def test_a_reduced_model_is_shown_with_what_its_branches_lose(rich):
+    """The trunk: 0.3 x 3 + 0.05 x 9 = 1.35 mmHg, a third of it square."""
+    html, _ = rich
+    section = html.partition('<section id="reduced">')[2].partition("</section>")[0]
+    assert "at 0.500 to 2 times the flow of the case (1.50 to 6 mL/s)" in section
+    assert "Does not hold: the flow fluctuates." in section
+    assert '<td class="n">1.35</td><td class="n">33%</td>' in section
+
+
 def test_a_page_without_bands_says_why(plain, tmp_path):
     given = enrich(plain, tmp_path / "given")
     why = "2 of 12 members ended, and 6 are wanted"
@@ -167,7 +176,16 @@ def test_a_page_without_bands_says_why(plain, tmp_path):
 
 def test_what_is_not_there_leaves_no_section(plain, tmp_path):
     html, files = make(plain, tmp_path, still=False, blank=True)
-    for absent in ("90% band", 'id="bands"', "Narrow places", 'id="grid"', "Residence", "Womersley", "data:image/gif"):
+    for absent in (
+        "90% band",
+        'id="bands"',
+        'id="reduced"',
+        "Narrow places",
+        'id="grid"',
+        "Residence",
+        "Womersley",
+        "data:image/gif",
+    ):
         assert absent not in html.partition("<script>")[0]
     assert "None found." in html
     assert "Elsewhere the wall reaches at most 1.00 radii" in html

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the reduced model of a vessel: the flows that it is fitted to."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from pipeline.case.settings.base import Section
+
+LEAST_SPAN = 1.5
+"""Of the flows, the largest over the least: with less, linear and square losses cannot be told apart."""
+
+Factor = Annotated[float, Field(ge=0.1, le=10)]
+
+
+class ReducedSettings(Section):
+    """A reduced model, which answers what other flows would do in a second: the case again at some flows, steady, on a
+    coarse lattice.
+    """
+
+    flows: tuple[Factor, ...] = Field(
+        (),
+        max_length=8,
+        description="by the case's mean inflow, which is one more of them: [0.5, 2]. None: no reduced model",
+    )
+    nodes_across: Annotated[float, Field(ge=6, le=40)] = Field(
+        8.0, description="at least so many nodes across the narrowest place, at most as many as the case has"
+    )
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if self.flows and max(1.0, *self.flows) < LEAST_SPAN * min(1.0, *self.flows):
+            raise ValueError(f"flows = {list(self.flows)}: too near to each other to tell losses apart; give [0.5, 2]")
+        return self
+
+    @property
+    def factors(self) -> tuple[float, ...]:
+        """All flows that run on the coarse lattice, that of the case among them; none without a reduced model."""
+        return tuple(sorted({1.0, *self.flows})) if self.flows else ()

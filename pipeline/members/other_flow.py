@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of a case at another flow, for its reduced model: steady, on a coarse lattice, within this process.
+
+The inflow is the mean of the case's times a factor. Outlets keep what holds there; where a Windkessel lies behind them,
+the part of the flow that it gives them. A run that fails says why in its file, so that the others go on.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from pipeline.case.settings.base import Positive, Section, parse
+from pipeline.case.settings.flow import InletSettings, OutletSettings, PostprocessSettings, SolveSettings
+from pipeline.case.settings.geometry import DecomposeSettings, SurfaceSettings
+from pipeline.case.settings.reduced import ReducedSettings
+from pipeline.files.json_file import read_json
+from pipeline.files.mesh import Mesh, read_openings
+from pipeline.geometry.branches.branch_files import read_branches
+from pipeline.geometry.branches.tree import Branch
+from pipeline.geometry.branches.tree_tracing import trace_tree
+from pipeline.geometry.lattice.grid import read_patches
+from pipeline.members.in_memory import nodes_across, nodes_of, results_of
+from pipeline.reduced.run_file import OtherFlow
+from pipeline.reduced.runs import Way
+from pipeline.uncertainty.coarse_spacing import ratio_of
+from solver.boundary.waveform import by_opening, read_waveforms
+from solver.domain.nodes import Opening
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
+
+
+class OtherFlowInput(Section):
+    """What the command line takes: sections of the case, and the flow."""
+
+    factor: Positive = Field(description="of the inflow, by the mean of the case's")
+    reduced: ReducedSettings
+    solve: SolveSettings
+    surface: SurfaceSettings = SurfaceSettings()
+    decompose: DecomposeSettings = DecomposeSettings()
+    postprocess: PostprocessSettings = PostprocessSettings()
+
+
+@dataclass(frozen=True)
+class Vessel:
+    """What the case left that its runs at other flows start from.
+
+    Attributes
+    ----------
+    surface, openings : of it.
+    branches : of its tree.
+    spacing_mm, across : of the case's lattice, and nodes across the narrowest place.
+    parts : of the inflow that left through each outlet, in the run of the case.
+    patches : names of those of the wall.
+    """
+
+    surface: Mesh
+    openings: tuple[Opening, ...]
+    branches: tuple[Branch, ...]
+    spacing_mm: float
+    across: float
+    parts: Mapping[str, float]
+    patches: tuple[str, ...] = ()
+
+    @staticmethod
+    def read(inputs: Mapping[str, Path], given: SurfaceSettings, log: logging.Logger) -> "Vessel":
+        """From the files of the case's stages, by role. A canonical shape has no centreline: it is traced here."""
+        surface, numbers = Mesh.read(inputs["surface"]), read_json(inputs["summary"])["numbers"]
+        openings = read_openings(inputs["openings"])
+        found = read_json(inputs["indices"])["openings"]
+        if "centreline" in inputs:
+            branches = read_branches(inputs["centreline"])
+        else:
+            branches = trace_tree(surface, openings, given.min_branch_radii, log).branches
+        leaving = {each["name"]: each["flow_ml_s"] for each in found if each["role"] == "outlet"}
+        parts = {name: flow / sum(leaving.values()) for name, flow in leaving.items()}
+        return Vessel(
+            surface,
+            openings,
+            tuple(branches),
+            float(numbers["spacing_mm"]),
+            nodes_across(numbers),
+            parts,
+            read_patches(inputs["openings"]),
+        )
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """Its branches as the reduced model knows them."""
+        return tuple(
+            Way(each.id, each.start, each.stop, each.length_mm, float(np.mean(each.radius_mm)))
+            for each in self.branches
+            if each.leads
+        )
+
+
+def at_flow(
+    solve: SolveSettings, openings: tuple[Opening, ...], factor: float, parts: Mapping[str, float]
+) -> SolveSettings:
+    """The section ``solve`` of a steady run at another flow.
+
+    Parameters
+    ----------
+    solve : of the case.
+    openings : of the vessel.
+    factor : of the mean inflow.
+    parts : of the flow, by outlet, in the run of the case.
+    """
+    mean = read_waveforms(openings, solve).inflow
+    inlets = {
+        name: InletSettings(flow_ml_s=factor * mean[name].mean_ml_s, profile=_steady(entry.profile))
+        for name, entry in by_opening(openings, "inlet", solve.inlets).items()
+    }
+    outlets = {
+        name: OutletSettings(
+            pressure_mmhg=entry.pressure_mmhg,
+            flow_fraction=parts[name] if entry.windkessel and len(parts) > 1 else entry.flow_fraction,
+        )
+        for name, entry in by_opening(openings, "outlet", solve.outlets).items()
+    }
+    faster = solve.peak_speed_m_s and solve.peak_speed_m_s * max(factor, 1.0)
+    changes: dict[str, Any] = {"inlets": inlets, "outlets": outlets, "peak_speed_m_s": faster, "ranks": 1}
+    return solve.model_copy(update=changes)
+
+
+def _steady(profile: str) -> str:
+    """The profile of an inlet in a steady flow: there Womersley's is the developed one."""
+    return "developed" if profile == "womersley" else profile
+
+
+def computed(vessel: Vessel, given: OtherFlowInput, log: logging.Logger) -> OtherFlow:
+    """What a run gives.
+
+    Parameters
+    ----------
+    vessel : what it starts from.
+    given : settings, and the flow.
+    log : where progress goes.
+    """
+    ratio = ratio_of(vessel.across, given.reduced.nodes_across)
+    solve = at_flow(given.solve, vessel.openings, given.factor, vessel.parts)
+    try:
+        spacing_mm = ratio * vessel.spacing_mm
+        nodes = nodes_of(vessel.surface, vessel.openings, spacing_mm, given.decompose, vessel.patches)
+        found = results_of(nodes, vessel.surface, solve, given.postprocess, log, vessel.branches)
+    except StageError as error:
+        log.warning("warning: the flow times %g failed, and the reduced model does without: %s", given.factor, error)
+        return OtherFlow(given.factor, ratio, failed=str(error))
+    return OtherFlow(
+        factor=given.factor,
+        spacing_ratio=ratio,
+        ways=vessel.ways,
+        openings=tuple(found.indices["openings"]),
+        sections=tuple(found.profile),
+        unsteady=bool(found.indices["unsteady"]),
+    )
+
+
+def _compute(job: Job) -> None:
+    given = parse(OtherFlowInput, job.settings, "--settings")
+    run = computed(Vessel.read(job.inputs, given.surface, job.log), given, job.log)
+    job.facts["failed"] = run.failed
+    run.write(job.outputs["run"])
+
+
+if __name__ == "__main__":
+    run_stage(
+        "other_flow",
+        __doc__,
+        inputs={
+            "surface": "closed surface of the case, from surface (surface.vtp)",
+            "openings": "its openings, from surface (openings.json)",
+            "centreline": "lines of the branches, from centreline (centreline.vtp); none of a canonical shape",
+            "summary": "choices and outcome of the case's flow, from solve (solve.json)",
+            "indices": "figures of the case, from postprocess (indices.json)",
+        },
+        outputs={"run": "pressures and flows of the run along the branches (JSON)"},
+        compute=_compute,
+        optional=("centreline",),
+    )

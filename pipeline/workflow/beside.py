@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs beside that of a case, of which it has many: members of its bands, and other flows for its reduced model."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pipeline.case.case_file import Case
+from pipeline.workflow.programs import Wildcards
+
+InputFunction = Callable[[Wildcards], Any]
+
+
+class Beside:
+    """What the rules ask of these runs.
+
+    Attributes
+    ----------
+    cohort : the cases of the user, by name.
+    section : settings of a stage of a run, as JSON.
+    """
+
+    cohort: Mapping[str, Case]
+    section: Callable[..., str]
+    _all: Mapping[str, Case]
+
+    def with_bands(self) -> list[str]:
+        """Cases of the cohort whose figures get bands."""
+        return [name for name, case in self.cohort.items() if case.uncertainty.count]
+
+    def members(self, path: str) -> InputFunction:
+        """The file of each member of a case, that without a change first."""
+        return lambda wildcards: [
+            path.format(case=wildcards.case, number=number)
+            for number in range(self._all[wildcards.case].uncertainty.count + 1)
+        ]
+
+    def settings_of_member(self, wildcards: Wildcards) -> str:
+        """What a member takes of the case, and its number, as JSON."""
+        return json.dumps({"member": int(wildcards.number)} | json.loads(self.section(wildcards.case, "member")))
+
+    def with_reduced_model(self) -> list[str]:
+        """Cases of the cohort that get a reduced model."""
+        return [name for name, case in self.cohort.items() if case.reduced.flows]
+
+    def other_flows(self, path: str) -> InputFunction:
+        """The file of each run at another flow."""
+        return lambda wildcards: [
+            path.format(case=wildcards.case, number=number)
+            for number in range(len(self._all[wildcards.case].reduced.factors))
+        ]
+
+    def settings_of_other_flow(self, wildcards: Wildcards) -> str:
+        """What a run at another flow takes of the case, and its flow, as JSON."""
+        factor = self._all[wildcards.case].reduced.factors[int(wildcards.number)]
+        return json.dumps({"factor": factor} | json.loads(self.section(wildcards.case, "other_flow")))
