@@ -110,6 +110,11 @@ def at_flow(
     openings : of the vessel.
     factor : of the mean inflow.
     parts : of the flow, by outlet, in the run of the case.
+
+    Raises
+    ------
+    StageError
+        If blood entered at an outlet with a Windkessel, whose part of the flow is then none.
     """
     mean = read_waveforms(openings, solve).inflow
     inlets = {
@@ -117,15 +122,24 @@ def at_flow(
         for name, entry in by_opening(openings, "inlet", solve.inlets).items()
     }
     outlets = {
-        name: OutletSettings(
-            pressure_mmhg=entry.pressure_mmhg,
-            flow_fraction=parts[name] if entry.windkessel and len(parts) > 1 else entry.flow_fraction,
-        )
+        name: OutletSettings(pressure_mmhg=entry.pressure_mmhg, flow_fraction=_part(name, entry, parts))
         for name, entry in by_opening(openings, "outlet", solve.outlets).items()
     }
     faster = solve.peak_speed_m_s and solve.peak_speed_m_s * max(factor, 1.0)
     changes: dict[str, Any] = {"inlets": inlets, "outlets": outlets, "peak_speed_m_s": faster, "ranks": 1}
     return solve.model_copy(update=changes)
+
+
+def _part(name: str, entry: OutletSettings, parts: Mapping[str, float]) -> float | str | None:
+    """The part of the flow that is to leave through an outlet; none: as it comes."""
+    if not entry.windkessel or len(parts) == 1:
+        return entry.flow_fraction
+    if not 0 < parts[name] < 1:
+        raise StageError(
+            f"outlet {name}: {parts[name]:.1%} of the inflow left there in the run of the case, with a Windkessel"
+            " behind it; that cannot be held at other flows"
+        )
+    return parts[name]
 
 
 def _steady(profile: str) -> str:
@@ -143,8 +157,8 @@ def computed(vessel: Vessel, given: OtherFlowInput, log: logging.Logger) -> Othe
     log : where progress goes.
     """
     ratio = ratio_of(vessel.across, given.reduced.nodes_across)
-    solve = at_flow(given.solve, vessel.openings, given.factor, vessel.parts)
     try:
+        solve = at_flow(given.solve, vessel.openings, given.factor, vessel.parts)
         spacing_mm = ratio * vessel.spacing_mm
         nodes = nodes_of(vessel.surface, vessel.openings, spacing_mm, given.decompose, vessel.patches)
         found = results_of(nodes, vessel.surface, solve, given.postprocess, log, vessel.branches)

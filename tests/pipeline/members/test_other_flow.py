@@ -12,6 +12,7 @@ from pipeline.case.settings.reduced import ReducedSettings
 from pipeline.geometry.branches.tree import Branch
 from pipeline.members.other_flow import OtherFlowInput, Vessel, at_flow, computed
 from pipeline.stages.reduced import reduced
+from solver.runtime.errors import StageError
 from tests.support.swept import swept
 
 LOG = logging.getLogger("other flow")
@@ -72,5 +73,7 @@ def test_windkessels_become_the_parts_that_they_gave_and_waveforms_their_mean(ve
     assert found.outlets["third"].windkessel is None
     assert found.outlets["third"].pressure_mmhg == 90
     assert (found.peak_speed_m_s, found.ranks) == (0.6, 1)
+    with pytest.raises(StageError, match=r"outlet .*: 110.0% of the inflow left there"):
+        at_flow(solve, (*vessel.openings, third), 2.0, {vessel.openings[1].name: 1.1, "third": -0.1})
     alone = at_flow(solve, vessel.openings, 0.5, {vessel.openings[1].name: 1.0})
     assert alone.outlets[vessel.openings[1].name].flow_fraction is None

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.reduced.fit import fitted, scaled
-from pipeline.reduced.model import Loss, ReducedModel
+from pipeline.reduced.model import Behind, Held, Loss, ReducedModel, Share
 from pipeline.reduced.runs import Way, run_of, shape_of
 from pipeline.stages.reduced import COLUMNS, read_sections, reduced, row
-from solver.boundary.windkessel import PASCAL_PER_MMHG
+from solver.boundary.windkessel import PASCAL_PER_MMHG, Windkessel
 from solver.network.network import Blood, Stenosis
 from solver.runtime.errors import StageError
 from tests.support.reduced_forks import DENSITY, LOSSES, SUMMARY, VISCOSITY, WAYS, failed, fork, indices, runs
@@ -116,6 +116,19 @@ def test_what_the_runs_say_of_themselves_is_said():
     assert "has not settled" in pulsatile.reservations[1]
     with pytest.raises(StageError, match="no branch of the centreline ends at opening another"):
         reduced(others, indices(case, openings=[{"name": "another"}]), case.sections, SUMMARY)
+
+
+def test_outlets_keep_what_the_solver_let_hold_there():
+    others = runs(fork())
+    behind = Windkessel(1.5, 20.0, 0.1, 5.0)
+    says = SUMMARY["openings"] | {
+        "left": {"pressure_mmhg": 90.0, **vars(behind), "time_constant_s": behind.time_constant_s},
+        "right": {"pressure_mmhg": 80.0, "flow_fraction": 0.4, "demanded": True},
+    }
+    found = reduced(others, indices(others[1]), others[1].sections, SUMMARY | {"openings": says})
+    assert [each.law for each in found.openings] == [None, Behind(**vars(behind)), Share(part=0.4)]
+    held = reduced(others, indices(others[1]), others[1].sections, SUMMARY).openings[1].law
+    assert held == Held(pressure_mmhg=others[1].openings[1]["pressure_pa"] / PASCAL_PER_MMHG)
 
 
 def test_a_drop_of_next_to_nothing_is_not_scaled_but_completed():
