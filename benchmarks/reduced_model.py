@@ -163,8 +163,12 @@ def fitted(given: Given, case: Solved, tree: Tree) -> ReducedModel:
     )
     settings = ReducedSettings(flows=(0.5, 2.0))
     others = [
-        computed(vessel, OtherFlowInput(factor=factor, reduced=settings, solve=stated(given, 1.0)), LOG)
-        for factor in settings.factors
+        computed(
+            vessel,
+            OtherFlowInput(factor=factor, division=division, reduced=settings, solve=stated(given, 1.0)),
+            LOG,
+        )
+        for factor, division in settings.runs
     ]
     return reduced(others, case.indices, case.rows, case.summary)
 

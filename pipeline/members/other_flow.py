@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from pipeline.case.settings.base import Positive, Section, parse
+from pipeline.case.settings.base import NonNegative, Positive, Section, parse
 from pipeline.case.settings.flow import InletSettings, OutletSettings, PostprocessSettings, SolveSettings
 from pipeline.case.settings.geometry import DecomposeSettings, SurfaceSettings
 from pipeline.case.settings.reduced import ReducedSettings
@@ -39,6 +39,7 @@ class OtherFlowInput(Section):
     """What the command line takes: sections of the case, and the flow."""
 
     factor: Positive = Field(description="of the inflow, by the mean of the case's")
+    division: NonNegative = Field(0.0, description="part of its own by which outlets get more and less of the flow")
     reduced: ReducedSettings
     solve: SolveSettings
     surface: SurfaceSettings = SurfaceSettings()
@@ -130,6 +131,30 @@ def at_flow(
     return solve.model_copy(update=changes)
 
 
+def divided(solve: SolveSettings, parts: Mapping[str, float], division: float) -> SolveSettings:
+    """The section ``solve``, with more of the flow for the first, third, ... outlet, and less for the others.
+
+    Parameters
+    ----------
+    solve : of :func:`at_flow`.
+    parts : of the flow, by outlet, in the run of the case.
+    division : part of their own by which they change.
+
+    Raises
+    ------
+    StageError
+        If blood entered at an outlet, so that it has no part of the flow.
+    """
+    if least := [name for name, part in parts.items() if part <= 0]:
+        raise StageError(f"outlet {least[0]}: blood entered there, so that the flow cannot be divided otherwise")
+    changed = {name: part * (1 + (-1) ** k * division) for k, (name, part) in enumerate(parts.items())}
+    whole = sum(changed.values())
+    outlets = {
+        name: entry.model_copy(update={"flow_fraction": changed[name] / whole}) for name, entry in solve.outlets.items()
+    }
+    return solve.model_copy(update={"outlets": outlets})
+
+
 def _part(name: str, entry: OutletSettings, parts: Mapping[str, float]) -> float | str | None:
     """The part of the flow that is to leave through an outlet; none: as it comes."""
     if not entry.windkessel or len(parts) == 1:
@@ -157,17 +182,22 @@ def computed(vessel: Vessel, given: OtherFlowInput, log: logging.Logger) -> Othe
     log : where progress goes.
     """
     ratio = ratio_of(vessel.across, given.reduced.nodes_across)
+    if given.division and len(vessel.parts) == 1:
+        return OtherFlow(given.factor, ratio, given.division)
     try:
         solve = at_flow(given.solve, vessel.openings, given.factor, vessel.parts)
+        if given.division:
+            solve = divided(solve, vessel.parts, given.division)
         spacing_mm = ratio * vessel.spacing_mm
         nodes = nodes_of(vessel.surface, vessel.openings, spacing_mm, given.decompose, vessel.patches)
         found = results_of(nodes, vessel.surface, solve, given.postprocess, log, vessel.branches)
     except StageError as error:
         log.warning("warning: the flow times %g failed, and the reduced model does without: %s", given.factor, error)
-        return OtherFlow(given.factor, ratio, failed=str(error))
+        return OtherFlow(given.factor, ratio, given.division, failed=str(error))
     return OtherFlow(
         factor=given.factor,
         spacing_ratio=ratio,
+        division=given.division,
         ways=vessel.ways,
         openings=tuple(found.indices["openings"]),
         sections=tuple(found.profile),

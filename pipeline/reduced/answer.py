@@ -15,8 +15,11 @@ AT_ENDS = 1e-6
 """Part by which a factor may be beyond the range by rounding."""
 
 SHIFT = 0.03
-"""Change of a branch's part of the inflow from which on losses at forks, which were found for one division of the
-flow, are called unknown; `benchmarks/reduced_model.py` measures what it costs."""
+"""Change of a branch's part of the inflow from which on losses at forks are called unknown where no run had another
+division of the flow; `benchmarks/reduced_model.py` measures what it costs."""
+
+BEYOND = 1.2
+"""Where a run had another division of the flow, what a fork takes is known as far as that, times this."""
 
 LAMINAR = 2000.0
 """Reynolds number above which the flow in a straight vessel is not laminar (Reynolds 1883,
@@ -143,9 +146,11 @@ def doubts_of(model: ReducedModel, answer: Answer, inflow_ml_s: float) -> list[s
         flow = answer.flow_ml_s[limb.name]
         part, usual = flow / inflow_ml_s, limb.flow_ml_s / model.inflow_ml_s
         low, high = limb.fitted_ml_s
+        arriving = sum(answer.flow_ml_s[other.name] for other in model.limbs if other.stop == limb.start)
+        known = max(SHIFT, BEYOND * limb.divided) * (arriving / inflow_ml_s if arriving else 1.0)
         if flow * limb.flow_ml_s < 0:
             found.append(f"branch {limb.name}: the flow turns round, and no run had that")
-        elif abs(part - usual) > SHIFT:
+        elif abs(part - usual) > max(SHIFT, known):
             found.append(
                 f"branch {limb.name}: {part:.0%} of the inflow passes, in the runs {usual:.0%}; what the fork takes"
                 " then is not known"

@@ -3,7 +3,8 @@
 
 Unknown are the flows of E branches and the total pressures of J joints. Newton's method solves
 
-    P_start - P_stop = R Q + K Q|Q| + L (Q - Q_before)/dt,    sum of Q at a joint = 0, or what enters at an inlet,
+    P_start - P_stop = R Q + K Q|Q| + D (Q - s Q_a)|Q_a| + L (Q - Q_before)/dt,
+    sum of Q at a joint = 0, or what enters at an inlet,
     P - k q|q| = a + b q at an outlet with the outflow q, or q = a given flow.
 
 A steady flow has no L; over time each step is implicit.
@@ -66,6 +67,9 @@ class Balance:
         for k, limb in enumerate(limbs):
             self.arriving[self.joints.index(limb.stop), k] += 1
             self.arriving[self.joints.index(limb.start), k] -= 1
+        self._fed = np.array([[float(other.stop == limb.start) for other in limbs] for limb in limbs])
+        self._division = np.array([limb.division_mmhg_s2_ml2 for limb in limbs])
+        self._part = np.array([limb.part for limb in limbs])
         self._linear = np.array([limb.resistance_mmhg_s_ml for limb in limbs])
         self._square = np.array([limb.square_mmhg_s2_ml2 for limb in limbs])
         self._inertance = np.array([limb.inertance_mmhg_s2_ml for limb in limbs])
@@ -132,10 +136,14 @@ class Balance:
         edges = len(old)
         flow, total = x[:edges], x[edges:]
         remainder, slope = np.zeros(len(x)), np.zeros((len(x), len(x)))
-        loss = (self._linear + self._square * np.abs(flow)) * flow + inertia * (flow - old)
+        fed = self._fed @ flow
+        other = self._division * (flow - self._part * fed)
+        loss = (self._linear + self._square * np.abs(flow)) * flow + other * np.abs(fed) + inertia * (flow - old)
         remainder[:edges] = -self.arriving.T @ total - loss
         slope[:edges, edges:] = -self.arriving.T
-        slope[:edges, :edges] = -np.diag(self._linear + 2 * self._square * np.abs(flow) + inertia)
+        along = self._linear + 2 * self._square * np.abs(flow) + self._division * np.abs(fed) + inertia
+        across = other * np.sign(fed) - self._division * self._part * np.abs(fed)
+        slope[:edges, :edges] = -np.diag(along) - across[:, None] * self._fed
         remainder[edges:] = self.arriving @ flow
         slope[edges:, :edges] = self.arriving
         for name, enters in inflow.items():

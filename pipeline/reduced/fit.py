@@ -4,11 +4,12 @@
 R and K of a branch are those whose drops R Q + K Q|Q| differ least, as parts of the whole loss of their run, from those
 of the runs at other flows, which are on a coarse lattice; then both are multiplied by the ratio of the drop in the run
 of the case to that of the fit at its flow, so that the case's own run is reproduced. A linear and a square part are
-what Young and Tsai (1973), doi:10.1016/0021-9290(73)90099-7, found of stenoses.
+what Young and Tsai (1973), doi:10.1016/0021-9290(73)90099-7, found of stenoses. What a branch loses behind a fork
+depends on the part of the flow that it gets, too: D is fitted with R and K where a run has another division.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,10 @@ MOST_RATIO = 1.5
 """Nor is one whose ratio to that of the coarse lattice is beyond this or its inverse: the remainder is added to R."""
 
 
+LEAST_MOVED = 0.01
+"""Change of a branch's part of what arrives at its fork from which on a loss can be told of it."""
+
+
 def fitted(flow: Floats, drop: Floats, whole: Floats) -> Loss:
     """R and K of least squares.
 
@@ -37,12 +42,22 @@ def fitted(flow: Floats, drop: Floats, whole: Floats) -> Loss:
     flow, drop : (runs,) of a branch, mL/s, mmHg.
     whole : (runs,) loss of each run, by which differences are measured.
     """
-    if not np.any(flow):
-        return Loss(resistance_mmhg_s_ml=0.0, square_mmhg_s2_ml2=0.0)
-    terms = np.column_stack((flow, flow * np.abs(flow))) / whole[:, None]
-    scale = np.abs(terms).max(axis=0)
-    linear, square = np.linalg.lstsq(terms / scale, drop / whole, rcond=None)[0] / scale
-    return Loss(resistance_mmhg_s_ml=float(linear), square_mmhg_s2_ml2=float(square))
+    linear, square = _least_squares((flow, flow * np.abs(flow)), drop, whole)
+    return Loss(resistance_mmhg_s_ml=linear, square_mmhg_s2_ml2=square)
+
+
+def _with_division(flow: Floats, moved: Floats, drop: Floats, whole: Floats) -> tuple[Loss, float]:
+    """R and K, and D of the flow that a fork moved, of least squares."""
+    linear, square, division = _least_squares((flow, flow * np.abs(flow), moved), drop, whole)
+    return Loss(resistance_mmhg_s_ml=linear, square_mmhg_s2_ml2=square), division
+
+
+def _least_squares(columns: Sequence[Floats], drop: Floats, whole: Floats) -> list[float]:
+    """Coefficients of columns, 0 where all are; each row by its whole loss, each column by its largest entry."""
+    terms = np.column_stack(columns) / whole[:, None]
+    scale = np.where(terms.any(axis=0), np.abs(terms).max(axis=0), 1.0)
+    found = np.linalg.lstsq(terms / scale, drop / whole, rcond=None)[0] / scale
+    return [float(value) for value in found]
 
 
 def scaled(loss: Loss, flow_ml_s: float, drop_mmhg: float, whole_mmhg: float) -> Loss:
@@ -101,6 +116,7 @@ def model_of(
     summary: Mapping[str, Any],
     spacing_ratio: float,
     reservations: Sequence[str] = (),
+    divided: Run | None = None,
 ) -> ReducedModel:
     """The reduced model of a vessel.
 
@@ -112,6 +128,7 @@ def model_of(
     summary : ``solve.json`` of the case, which says what holds at outlets.
     spacing_ratio : spacing of the others' lattice over that of the case's.
     reservations : what is known of where it does not hold.
+    divided : a run on the others' lattice in which the flow divides otherwise than in these; none without forks.
 
     Raises
     ------
@@ -126,7 +143,8 @@ def model_of(
     whole = np.array([whole_loss(run) for run in others])
     if not (whole > 0).all() or not whole_loss(case) > 0:
         raise StageError("the total pressure does not fall from the inlets to the outlets: no reduced model")
-    limbs = tuple(_limb(way, shapes[way.name], case, others, whole) for way in ways)
+    every = (*others, divided) if divided else tuple(others)
+    limbs = tuple(_limb(way, shapes[way.name], _Feeding.of(way, ways), case, every) for way in ways)
     openings = tuple(_opening(name, case, others, summary) for name in case.openings)
     again = next((run for run in others if run.factor == 1.0), None)
     factors = [run.factor for run in others]
@@ -144,21 +162,41 @@ def model_of(
     return found.model_copy(update={"points": (*compared(found, case, "case"), *points)})
 
 
-def _limb(way: Way, shape: Shape, case: Run, others: Sequence[Run], whole: Floats) -> Limb:
+@dataclass(frozen=True)
+class _Feeding:
+    """Ways that bring the flow to the start of one, by name; none at an inlet."""
+
+    names: tuple[str, ...]
+
+    @staticmethod
+    def of(way: Way, ways: Sequence[Way]) -> "_Feeding":
+        return _Feeding(tuple(other.name for other in ways if other.stop == way.start))
+
+    def arriving(self, run: Run) -> float:
+        """Flow that arrives, mL/s."""
+        return sum(run.flow[name] for name in self.names)
+
+    def part(self, way: Way, run: Run) -> float:
+        """What a way has of it; 1 where none arrives."""
+        arriving = self.arriving(run)
+        return run.flow[way.name] / arriving if arriving else 1.0
+
+
+def _limb(way: Way, shape: Shape, feeding: _Feeding, case: Run, runs: Sequence[Run]) -> Limb:
     """One branch."""
-    flow = np.array([run.flow[way.name] for run in others])
-    drop = np.array([run.total[way.start] - run.total[way.stop] for run in others])
-    loss = fitted(flow, drop, whole)
-    misfit = max(abs(loss.at(q) - p) / w for q, p, w in zip(flow, drop, whole, strict=True))
+    flow, part = np.array([run.flow[way.name] for run in runs]), feeding.part(way, case)
+    drop = np.array([run.total[way.start] - run.total[way.stop] for run in runs])
+    whole = np.array([whole_loss(run) for run in runs])
+    arriving = np.array([feeding.arriving(run) for run in runs])
+    moved = (flow - part * arriving) * np.abs(arriving)
+    divided = max((abs(feeding.part(way, run) - part) for run in runs), default=0.0)
+    loss, division = fitted(flow, drop, whole), 0.0
+    if feeding.names and divided > LEAST_MOVED and len(runs) > 2:
+        loss, division = _with_division(flow, moved, drop, whole)
+    rest = drop - [loss.at(q) for q in flow] - division * moved
     here, now = case.flow[way.name], case.total[way.start] - case.total[way.stop]
-    loss = scaled(loss, here, now, whole_loss(case))
-    lowest = None
-    if all(way.name in run.least for run in (case, *others)):
-        depth = np.array([run.total[way.start] - run.least[way.name] for run in others])
-        lowest = fitted(flow, depth, whole)
-        lowest = scaled(lowest, here, case.total[way.start] - case.least[way.name], whole_loss(case))
     return Limb(
-        **loss.model_dump(),
+        **scaled(loss, here, now, whole_loss(case)).model_dump(),
         name=way.name,
         start=way.start,
         stop=way.stop,
@@ -168,9 +206,21 @@ def _limb(way: Way, shape: Shape, case: Run, others: Sequence[Run], whole: Float
         least_area_mm2=shape.least_area_mm2,
         flow_ml_s=here,
         fitted_ml_s=(float(min(flow.min(), here)), float(max(flow.max(), here))),
-        misfit=float(misfit),
-        lowest=lowest,
+        misfit=float(np.abs(rest / whole).max()),
+        part=part,
+        division_mmhg_s2_ml2=division,
+        divided=divided if division else 0.0,
+        lowest=_lowest(way, case, runs, whole),
     )
+
+
+def _lowest(way: Way, case: Run, runs: Sequence[Run], whole: Floats) -> Loss | None:
+    """Total pressure at the start of a branch less the least static pressure along it; none without sections."""
+    if not all(way.name in run.least for run in (case, *runs)):
+        return None
+    flow = np.array([run.flow[way.name] for run in runs])
+    loss = fitted(flow, np.array([run.total[way.start] - run.least[way.name] for run in runs]), whole)
+    return scaled(loss, case.flow[way.name], case.total[way.start] - case.least[way.name], whole_loss(case))
 
 
 def _opening(name: str, case: Run, others: Sequence[Run], summary: Mapping[str, Any]) -> Opening:

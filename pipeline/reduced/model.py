@@ -2,7 +2,8 @@
 """ReducedModel: the reduced model of a vessel, as its file holds it.
 
 Between two joints of the vessel's tree the total pressure P = p + rho u^2/2 falls by R Q + K Q|Q| + L dQ/dt, with the
-flow Q of the branch; at an opening the static pressure is P less k Q|Q|. All in mmHg, mL and s.
+flow Q of the branch; behind a fork by D (Q - s Q_a)|Q_a| more, Q_a being what arrives there and s the branch's part of
+it in the case. At an opening the static pressure is P less k Q|Q|. All in mmHg, mL and s.
 """
 
 import json
@@ -80,6 +81,12 @@ class Limb(Loss):
     flow_ml_s: Finite = Field(description="in the run of the case")
     fitted_ml_s: tuple[Finite, Finite] = Field(description="least and largest flow of the runs")
     misfit: NonNegative = Field(description="largest difference from them, of the whole drop at the same flow")
+    part: Finite = Field(1.0, description="s: of the flow that arrives at its start, in the run of the case")
+    division_mmhg_s2_ml2: Finite = Field(
+        0.0,
+        description="D of the loss D (Q - s Q_a)|Q_a| more, Q_a being what arrives: of another division of the flow",
+    )
+    divided: NonNegative = Field(0.0, description="by how much of Q_a its part differed where D was found; 0: nowhere")
     lowest: Loss | None = Field(
         None, description="total pressure at the start less the least static pressure; none: no sections"
     )

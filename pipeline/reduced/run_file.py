@@ -27,6 +27,7 @@ class OtherFlow:
     ----------
     factor : of the inflow, by that of the case.
     spacing_ratio : spacing of its lattice over that of the case.
+    division : part by which outlets were given more and less of the flow than in the case; 0: as it comes.
     ways : the branches through which flow passes.
     openings : entries of ``indices.json``.
     sections : rows along the branches.
@@ -36,6 +37,7 @@ class OtherFlow:
 
     factor: float
     spacing_ratio: float
+    division: float = 0.0
     ways: tuple[Way, ...] = ()
     openings: tuple[Mapping[str, Any], ...] = ()
     sections: tuple[Row, ...] = ()

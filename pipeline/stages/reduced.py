@@ -58,9 +58,13 @@ def reduced(
     StageError
         If too few runs ended, or no losses can be found of them.
     """
-    ended = [each for each in others if not each.failed]
+    ended = [each for each in others if not each.failed and not each.division]
+    divided = next((each for each in others if each.division and each.openings), None)
     reservations = [
-        f"at {each.factor:g} times the flow there is no run: {each.failed}" for each in others if each.failed
+        f"at {each.factor:g} times the flow{' with another division' if each.division else ''} there is no run:"
+        f" {each.failed}"
+        for each in others
+        if each.failed
     ]
     if not ended:
         raise StageError("; ".join(reservations))
@@ -91,7 +95,8 @@ def reduced(
     viscosity = density * numbers["viscosity_m2_s"]
     along = sections or ended[0].sections
     shapes = {way.name: shape_of(way, along, density, viscosity) for way in ways}
-    found = model_of(case, runs, ways, shapes, summary, ended[0].spacing_ratio, reservations)
+    other = run_of(1.0, {"openings": divided.openings}, divided.sections, ways) if divided else None
+    found = model_of(case, runs, ways, shapes, summary, ended[0].spacing_ratio, reservations, other)
     if abs(found.coarse_error) <= LARGE:
         return found
     doubt = f"the whole loss on the coarse lattice differs by {found.coarse_error:+.0%}; raise reduced.nodes_across"

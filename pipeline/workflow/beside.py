@@ -47,10 +47,12 @@ class Beside:
         """The file of each run at another flow."""
         return lambda wildcards: [
             path.format(case=wildcards.case, number=number)
-            for number in range(len(self._all[wildcards.case].reduced.factors))
+            for number in range(len(self._all[wildcards.case].reduced.runs))
         ]
 
     def settings_of_other_flow(self, wildcards: Wildcards) -> str:
         """What a run at another flow takes of the case, and its flow, as JSON."""
-        factor = self._all[wildcards.case].reduced.factors[int(wildcards.number)]
-        return json.dumps({"factor": factor} | json.loads(self.section(wildcards.case, "other_flow")))
+        factor, division = self._all[wildcards.case].reduced.runs[int(wildcards.number)]
+        return json.dumps(
+            {"factor": factor, "division": division} | json.loads(self.section(wildcards.case, "other_flow"))
+        )

@@ -63,7 +63,9 @@ def fork(left: Law | None = None, right: Law | None = None, inflow: float = 3.0,
     return ReducedModel(density_kg_m3=DENSITY, viscosity_pa_s=VISCOSITY, limbs=limbs, openings=openings, **values)
 
 
-def as_run(found: ReducedModel, factor: float, flows: dict[str, float], scale: float = 1.0) -> OtherFlow:
+def as_run(
+    found: ReducedModel, factor: float, flows: dict[str, float], scale: float = 1.0, division: float = 0.0
+) -> OtherFlow:
     """What a run at these flows would leave: by name of the branch, with the losses of a model times a factor.
 
     Each branch has two sections; all that the fork takes is behind the trunk's last one.
@@ -72,7 +74,9 @@ def as_run(found: ReducedModel, factor: float, flows: dict[str, float], scale: f
     for limb in found.limbs:
         flow = flows[limb.name]
         totals.setdefault(limb.start, 100.0)
-        totals[limb.stop] = totals[limb.start] - scale * limb.at(flow)
+        moved = flow - limb.part * flows[found.limbs[0].name] if limb.start == "bifurcation_1" else 0.0
+        other = limb.division_mmhg_s2_ml2 * moved * flows[found.limbs[0].name]
+        totals[limb.stop] = totals[limb.start] - scale * (limb.at(flow) + other)
     for way, limb in zip(WAYS, found.limbs, strict=True):
         for part, joint in ((0.25, limb.start), (1.0, limb.stop)):
             total = totals[limb.start] + part * (totals[limb.stop] - totals[limb.start]) if part < 1 else totals[joint]
@@ -100,7 +104,9 @@ def as_run(found: ReducedModel, factor: float, flows: dict[str, float], scale: f
         }
         for each in found.openings
     ]
-    return OtherFlow(factor, found.spacing_ratio, WAYS, tuple(openings), tuple(sections))
+    return OtherFlow(
+        factor, found.spacing_ratio, ways=WAYS, openings=tuple(openings), sections=tuple(sections), division=division
+    )
 
 
 def runs(found: ReducedModel, factors=(0.5, 1.0, 2.0), scale: float = 1.0) -> list[OtherFlow]:

@@ -27,11 +27,23 @@ class ReducedSettings(Section):
         8.0, description="at least so many nodes across the narrowest place, at most as many as the case has"
     )
 
+    division: Annotated[float, Field(ge=0, le=0.5)] = Field(
+        0.2,
+        description="of several outlets, one more run at the flow of the case gives them in turn so much more and less"
+        " of their parts, by which losses of forks follow the division of the flow; 0: no such run",
+    )
+
     @model_validator(mode="after")
     def _apart(self) -> Self:
         if self.flows and max(1.0, *self.flows) < LEAST_SPAN * min(1.0, *self.flows):
             raise ValueError(f"flows = {list(self.flows)}: too near to each other to tell losses apart; give [0.5, 2]")
         return self
+
+    @property
+    def runs(self) -> tuple[tuple[float, float], ...]:
+        """Flow and change of its division of all runs."""
+        divided = ((1.0, self.division),) if self.flows and self.division else ()
+        return (*((factor, 0.0) for factor in self.factors), *divided)
 
     @property
     def factors(self) -> tuple[float, ...]:

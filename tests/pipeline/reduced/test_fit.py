@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.reduced.answer import What, answered
 from pipeline.reduced.fit import fitted, scaled
 from pipeline.reduced.model import Behind, Held, Loss, ReducedModel, Share
 from pipeline.reduced.runs import Way, run_of, shape_of
@@ -13,7 +14,7 @@ from pipeline.stages.reduced import COLUMNS, read_sections, reduced, row
 from solver.boundary.windkessel import PASCAL_PER_MMHG, Windkessel
 from solver.network.network import Blood, Stenosis
 from solver.runtime.errors import StageError
-from tests.support.reduced_forks import DENSITY, LOSSES, SUMMARY, VISCOSITY, WAYS, failed, fork, indices, runs
+from tests.support.reduced_forks import DENSITY, LOSSES, SUMMARY, VISCOSITY, WAYS, as_run, failed, fork, indices, runs
 
 ML = 1e-6
 
@@ -80,6 +81,34 @@ def test_runs_of_a_fork_give_its_losses_back():
         (1.0, "case"),
         *((factor, "coarse") for factor in (0.5, 1.0, 2.0)),
     }
+
+
+def test_a_run_with_another_division_gives_what_forks_lose_by_it():
+    """D of 0.4 and -0.2 mmHg s2/mL2 come back with R and K, and the fork by hand has the pressures of its flows."""
+    truth = fork()
+    limbs = tuple(
+        limb.model_copy(update={"part": part, "division_mmhg_s2_ml2": division})
+        for limb, part, division in zip(truth.limbs, (1.0, 0.6, 0.4), (0.0, 0.4, -0.2), strict=True)
+    )
+    truth = truth.model_copy(update={"limbs": limbs})
+    flows = dict(zip((limb.name for limb in limbs), (3.0, 2.1, 0.9), strict=True))
+    case, other = runs(truth, (1.0,))[0], as_run(truth, 1.0, flows, division=0.2)
+    found = reduced([*runs(truth), other], indices(case), case.sections, SUMMARY)
+    for limb, before in zip(found.limbs, limbs, strict=True):
+        assert limb.resistance_mmhg_s_ml == pytest.approx(before.resistance_mmhg_s_ml, rel=1e-9)
+        assert limb.division_mmhg_s2_ml2 == pytest.approx(before.division_mmhg_s2_ml2, abs=1e-9)
+        assert limb.part == pytest.approx(before.part)
+    assert [limb.divided for limb in found.limbs] == pytest.approx([0, 0.1, 0.1])
+    static = {name: each / PASCAL_PER_MMHG for name, each in _static(other).items()}
+    laws = {"left": Held(pressure_mmhg=static["left"]), "right": Held(pressure_mmhg=static["right"])}
+    says = answered(found, What(1.0, laws))
+    assert says.opening_flow_ml_s == pytest.approx({"inlet": 3.0, "left": 2.1, "right": 0.9})
+    assert says.pressure_mmhg["inlet"] == pytest.approx(static["inlet"])
+    assert says.reservations == ()
+
+
+def _static(run):
+    return {each["name"]: each["pressure_pa"] for each in run.openings}
 
 
 def test_without_a_centreline_the_case_scales_all_losses_alike():
