@@ -21,7 +21,7 @@ FLOORS = {
         ("boundary",),
         ("backends",),
         ("run",),
-        ("network",),
+        ("network", "transport"),
         ("coupling",),
         ("ranks",),
     ),
@@ -48,6 +48,7 @@ AT = {"solver": 0.0, "pipeline": 4.6}
 BESIDE = {
     "runtime": -1,
     "kernels": 1,
+    "transport": -1,
     "dicom": -1,
     "network": 1,
     "segmentation": -1,

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A passive scalar on the cores of this machine. Its bits do not depend on threads."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.backends.cpu.transport_pass import make_transport_pass
+from solver.backends.scalar_lattice import ScalarLattice
+from solver.backends.transport_driver import TransportDriver
+
+
+class CpuTransport(TransportDriver):
+    """Runs on the cores of this machine; see :class:`solver.backends.transport_driver.TransportDriver`."""
+
+    device = "CPU"
+
+    def __init__(
+        self,
+        lattice: ScalarLattice,
+        real: Any,
+        diffusivity: float,
+        source: float = 0.0,
+        wall_amount: NDArray[np.float64] | None = None,
+    ) -> None:
+        super().__init__(lattice, real, diffusivity, source, wall_amount)
+        self.populations = np.zeros(lattice.slots, real)
+        self.at_openings = np.zeros((2, len(lattice.ports.node)), real)
+        self.carried = np.zeros(len(lattice.ports.slot), real)
+        self.passed = np.zeros((2, len(lattice.ports.slot)))
+        self._velocity = np.zeros(3 * lattice.stride, real)
+        self._flux = np.zeros(len(lattice.ports.slot), real)
+        self._even, self._odd, self._openings, self._walls, self._read = make_transport_pass(real)
+
+    def carry_by(self, velocity: NDArray[np.floating], flux: NDArray[np.floating]) -> None:
+        """Take the velocity of the next steps and the flow out through the links of openings."""
+        self._velocity[:] = self.lattice.rows(velocity, self.real)
+        self._flux[:] = flux
+
+    def advance(self, inflow: NDArray[np.float64]) -> None:
+        """Run an even number of steps."""
+        s, stride, rows = self.populations, self.lattice.stride, inflow.astype(self.real)
+        for number, row in enumerate(rows):
+            even = number % 2 == 0
+            if even:
+                self._even(s, stride, self._velocity, self.numbers)
+            else:
+                self._odd(s, stride, self.lattice.runs, self._velocity, self.numbers)
+            if len(self._flux):
+                held = self.at_openings, self.carried, self.passed
+                self._openings(s, stride, even, self.lattice.ports, self._flux, row, self.numbers[0], *held)
+            if len(self._wall_slot):
+                self._walls(s, self._wall_slot, self._wall_amount)
+
+    def concentration(self) -> NDArray[np.floating]:
+        """That of all nodes."""
+        into = np.empty(self.lattice.count, self.real)
+        self._read(self.populations, self.lattice.stride, into)
+        return into
+
+    def _put(self, array: NDArray[Any], values: NDArray[Any]) -> None:
+        array[...] = values
+
+    def _here(self, array: NDArray[Any]) -> NDArray[Any]:
+        return array.copy()
