@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A passive scalar in the textbook's way: two lattices, formulas over arrays; nothing shared with the drivers.
 
-D3Q7 with two relaxation times for any Lambda. Populations are (7, N), velocities (3, N), all in lattice units.
+D3Q7 with two relaxation times. Populations are (7, N), the flow out through the faces of links too, in lattice units.
 """
 
 from dataclasses import dataclass, field
@@ -23,46 +23,49 @@ class TextbookScalar:
     Attributes
     ----------
     neighbour : (7, N) row of the node at the end of each link; -1 where a wall or an opening is crossed.
-    velocity : (3, N).
+    faces : (7, N) flow out through the face that each link crosses; through walls and at rest 0.
     diffusivity, lambda_trt : D, and (1/omega+ - 1/2) (1/omega- - 1/2).
     source : per step.
-    flux : (7, N) flow out through links that cross an opening, 0 elsewhere.
     inflow : (7, N) concentration of what comes in there.
     """
 
     neighbour: NDArray[np.integer]
-    velocity: Array
+    faces: Array
     diffusivity: float
     lambda_trt: float = 1 / 4
     source: float = 0.0
-    flux: Array = field(default_factory=lambda: np.zeros((7, 1)))
     inflow: Array | float = 0.0
     left: float = field(default=0.0, init=False)
 
+    def __post_init__(self) -> None:
+        self.through = self.neighbour < 0
+        self.flux = np.where(self.through, self.faces, 0.0)
+
     def begin(self, concentration: Array) -> None:
-        """Begin with the equilibrium of a concentration (N,)."""
-        self.s = self._equilibrium(concentration)
+        """Begin with a concentration (N,), each population as it arrives with the flow."""
+        self.s = WEIGHT * concentration * (1 - 4 * self.faces[BACK])
         self.now = self.before = concentration
         self.carried = np.where(self.flux > 0, concentration, self.inflow) * self.flux
-
-    def _equilibrium(self, concentration: Array) -> Array:
-        return np.asarray(WEIGHT * concentration * (1 + 4 * DIRECTIONS @ self.velocity))
 
     def concentration(self) -> Array:
         """That of all nodes, (N,)."""
         return np.asarray(self.s.sum(axis=0))
 
     def step(self) -> None:
-        """Collision, streaming, walls and openings."""
+        """Collision, streaming, walls and openings.
+
+        The velocity of a pair of links is the mean of their faces' flows, and what these differ by stands in both.
+        """
         of_odd = 4 * self.diffusivity
         odd_rate, even_rate = 1 / (of_odd + 0.5), 1 / (self.lambda_trt / of_odd + 0.5)
-        away = self.s - self._equilibrium(self.s.sum(axis=0) + self.source / 2)
-        gained = self._equilibrium(self.source * np.ones(self.s.shape[1]))
-        even, odd = (away + away[BACK]) / 2, (away - away[BACK]) / 2
-        even_gain, odd_gain = (gained + gained[BACK]) / 2, (gained - gained[BACK]) / 2
-        after = self.s - even_rate * even - odd_rate * odd
-        after += (1 - even_rate / 2) * even_gain + (1 - odd_rate / 2) * odd_gain
-        through = self.neighbour < 0
+        c = self.s.sum(axis=0) + self.source / 2
+        along, differs = (self.faces - self.faces[BACK]) / 2, (self.faces + self.faces[BACK]) / 2
+        even, odd = (self.s + self.s[BACK]) / 2, (self.s - self.s[BACK]) / 2
+        after = self.s - even_rate * (even - WEIGHT * c) - odd_rate * (odd - 4 * WEIGHT * along * c)
+        after += WEIGHT * ((1 - even_rate / 2) + (1 - odd_rate / 2) * 4 * along) * self.source
+        after += 4 * WEIGHT * differs * (odd_rate * c + (1 - odd_rate / 2) * self.source)
+        after[0] -= after.sum(axis=0) - self.s.sum(axis=0) - self.source  # what the flow through faces does not balance
+        through = self.through
         arriving = np.empty_like(after)
         for i, back in enumerate(BACK):
             arriving[i] = np.where(through[back], after[back], after[i][self.neighbour[back]])

@@ -66,6 +66,16 @@ class ScalarLattice:
     openings: int
 
     @property
+    def port_node(self) -> NDArray[np.int64]:
+        """(K,) node of each link through an opening."""
+        return np.repeat(self.ports.node, np.diff(self.ports.first))
+
+    def through_openings(self, faces: NDArray[np.floating]) -> NDArray[np.floating]:
+        """(K,) of what flows out through faces, (6, N), what flows through openings."""
+        through: NDArray[np.floating] = faces[self.direction - 1, self.port_node]
+        return through
+
+    @property
     def slots(self) -> int:
         """Length of the array of populations."""
         return SCALAR_Q * self.stride

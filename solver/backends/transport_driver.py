@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TransportDriver: moves a passive scalar in a given velocity, in pairs of steps, on whatever it runs."""
+"""TransportDriver: moves a passive scalar in a given flow, in pairs of steps, on whatever it runs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -66,29 +66,28 @@ class TransportDriver(ABC):
     def begin(
         self,
         concentration: NDArray[np.floating],
-        velocity: NDArray[np.floating],
-        flux: NDArray[np.floating],
+        faces: NDArray[np.floating],
         inflow: NDArray[np.float64],
     ) -> None:
-        """Begin with a concentration, in the equilibrium of a velocity; nothing has passed.
+        """Begin with a concentration, in the equilibrium of a flow; nothing has passed.
 
         Parameters
         ----------
         concentration : (N,).
-        velocity, flux : of the first steps, as :meth:`carry_by` takes them.
+        faces : flow of the first steps, as :meth:`carry_by` takes it.
         inflow : (openings,) concentration of what has come in so far.
         """
-        self.carry_by(velocity, flux)
-        ports = self.lattice.ports
+        self.carry_by(faces)
+        ports, flux = self.lattice.ports, self.lattice.through_openings(faces)
         at_openings = np.asarray(concentration)[ports.node]
         leaving = np.repeat(at_openings, np.diff(ports.first))
-        self._put(self.populations, self.lattice.rows(at_uniform(concentration, velocity), self.real))
+        self._put(self.populations, self.lattice.rows(at_uniform(concentration, faces), self.real))
         self._put(self.at_openings, np.tile(at_openings, (2, 1)).astype(self.real))
         self._put(self.carried, (flux * np.where(flux > 0, leaving, inflow[ports.opening])).astype(self.real))
         self._put(self.passed, np.zeros(self.passed.shape))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that the next steps depend on beside velocity and inflow, between pairs of steps: copies, by name."""
+        """All that the next steps depend on beside flow and inflow, between pairs of steps: copies, by name."""
         return {name: self._here(array) for name, array in self._held().items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -112,8 +111,8 @@ class TransportDriver(ABC):
         }
 
     @abstractmethod
-    def carry_by(self, velocity: NDArray[np.floating], flux: NDArray[np.floating]) -> None:
-        """Take the velocity of the next steps, (3, N), and the flow out through each link of an opening, (K,)."""
+    def carry_by(self, faces: NDArray[np.floating]) -> None:
+        """Take the flow of the next steps out through the faces of nodes, (6, N), in the order of the directions."""
 
     @abstractmethod
     def advance(self, inflow: NDArray[np.float64]) -> None:

@@ -12,15 +12,22 @@ doi:10.1103/PhysRevE.65.046308). Of the parameter
 
     Lambda = (1/omega+ - 1/2) (1/omega- - 1/2)
 
-the value 1/4 is taken, which has three reasons. It is stable for each D as long as no equilibrium is negative, that is
-abs(u_a) <= 1/4 (Ginzburg, d'Humières and Kuzmin 2010, doi:10.1007/s10955-010-9969-9). Steady fields are exactly those
-of central differences, so that the same concentration everywhere stays as it is in a velocity whose central differences
-have no divergence, at any D; with 1/6 or 1/12 it does not. And omega+ + omega- = 2, whence with k = 1 - omega-
+the value 1/4 is taken. It is stable for each D (Ginzburg, d'Humières and Kuzmin 2010, doi:10.1007/s10955-010-9969-9),
+steady fields are exactly those of central differences, and omega+ + omega- = 2, whence with k = 1 - omega-
 
-    s_i* = w_i (e + 4 c_i.u d) - k s_o,    e = omega+ C + (1 - omega+/2) S,    d = omega- C + (1 - omega-/2) S,
+    s_i* = w_i (e + 4 f_i d) - k s_o,    e = omega+ C + (1 - omega+/2) S,    d = omega- C + (1 - omega-/2) S,
 
-o being the direction opposite to i. In an even step of the streaming in place (:mod:`solver.kernels.streaming`) s_i*
-goes to the slot that s_o came from.
+o being the direction opposite to i, and f_i = c_i.u. In an even step of the streaming in place
+(:mod:`solver.kernels.streaming`) s_i* goes to the slot that s_o came from.
+
+In place of the velocity of the node, f_i is the flow out through the face that link i crosses, the same for both nodes
+but for its sign. Of two steps then follows, for C alone,
+
+    [C(t+1) - C(t-1)]/(1 - k) = -sum_i f_i (C + C_i)/2 + (1 + k)/(1 - k) w_i sum_i [C_i - (C(t+1) + C(t-1))/2]
+
+with C_i in the neighbours, as long as the f_i of each node sum to 0 (:mod:`solver.transport.carrier`): a leap-frog in
+whose sum of squares what the flow carries cancels, so that it is stable at any D, and that leaves a concentration that
+is the same everywhere as it is. With the velocity of nodes, flow that widens diffuses against the gradient.
 """
 
 from functools import cache
@@ -37,7 +44,7 @@ REST, AXIS = 1 / 4, 1 / 8
 SOUND_SQUARE = 1 / 4
 """c_s^2."""
 FASTEST = 1 / 4
-"""Largest component of the velocity for which no equilibrium is negative."""
+"""Largest flow through a face for which no equilibrium is negative."""
 
 
 def scalar_rates(diffusivity: float) -> tuple[float, float]:
@@ -71,28 +78,28 @@ class ScalarMoves(NamedTuple):
 
 @cache
 def make_transport(real: Any) -> Any:
-    """Function ``(s, u, numbers) -> s*`` in the order of the opposite directions: s_0*, s_2*, s_1*, s_4*, s_3*, ...
+    """Function ``(s, f, numbers) -> s*`` in the order of the opposite directions: s_0*, s_2*, s_1*, s_4*, s_3*, ...
 
-    That is where an even step writes them. `numbers` are those of :func:`scalar_numbers`.
+    That is where an even step writes them. `f` are f_1 to f_6, `numbers` those of :func:`scalar_numbers`.
 
     The parameters are those of :mod:`solver.kernels`.
     """
     rest, axis, four = real(REST), real(AXIS), real(4)
 
     @node_function
-    def transport(s: Populations, u: Populations, numbers: Populations) -> Populations:
+    def transport(s: Populations, f: Populations, numbers: Populations) -> Populations:
         k, even, of_even, odd, of_odd, half_source = numbers
         c = s[0] + ((s[1] + s[2]) + (s[3] + s[4]) + (s[5] + s[6])) + half_source
-        e, d = even * c + of_even, four * (odd * c + of_odd)
-        x, y, z = u[0] * d, u[1] * d, u[2] * d
+        e, d = axis * (even * c + of_even), axis * (four * (odd * c + of_odd))
+        kept = (f[0] + f[1]) + (f[2] + f[3]) + (f[4] + f[5])  # round-off, so that none of the scalar is lost
         return (
-            rest * e - k * s[0],
-            axis * (e - x) - k * s[1],
-            axis * (e + x) - k * s[2],
-            axis * (e - y) - k * s[3],
-            axis * (e + y) - k * s[4],
-            axis * (e - z) - k * s[5],
-            axis * (e + z) - k * s[6],
+            rest / axis * e - d * kept - k * s[0],
+            e + d * f[1] - k * s[1],
+            e + d * f[0] - k * s[2],
+            e + d * f[3] - k * s[3],
+            e + d * f[2] - k * s[4],
+            e + d * f[5] - k * s[5],
+            e + d * f[4] - k * s[6],
         )
 
     return transport
@@ -192,8 +199,8 @@ def make_axis_address(load_slot: Any) -> Any:
 
 
 @cache
-def velocity_at(load_slot: Any) -> Any:
-    """Function ``(velocity, n, stride)`` of the velocity of a node, whose components stand in rows of `stride`.
+def faces_at(load_slot: Any) -> Any:
+    """Function ``(faces, n, stride)`` of the flow out through the faces of a node, f_1 to f_6, in rows of `stride`.
 
     Parameters
     ----------
@@ -201,10 +208,17 @@ def velocity_at(load_slot: Any) -> Any:
     """
 
     @node_function
-    def velocity_of(velocity: Any, n: int, stride: int) -> Populations:
-        return load_slot(velocity, n), load_slot(velocity, n + stride), load_slot(velocity, n + 2 * stride)
+    def faces_of(faces: Any, n: int, stride: int) -> Populations:
+        return (
+            load_slot(faces, n),
+            load_slot(faces, n + stride),
+            load_slot(faces, n + 2 * stride),
+            load_slot(faces, n + 3 * stride),
+            load_slot(faces, n + 4 * stride),
+            load_slot(faces, n + 5 * stride),
+        )
 
-    return velocity_of
+    return faces_of
 
 
 # many parameters because compiled loops take each array by itself
@@ -268,11 +282,10 @@ def make_passage(real: Any) -> Any:
     return passage
 
 
-def at_uniform(c: Any, u: Any) -> Any:
-    """Populations (7, N) of a concentration (N,) that is near the same around each node, in a velocity (3, N).
-
-    They are the equilibrium, from which a run begins.
+def at_uniform(c: Any, faces: Any) -> Any:
+    """Populations (7, N) of a concentration (N,) that is near the same around each node, by the flow out through the
+    faces (6, N): what a run begins with.
     """
     c = np.asarray(c, np.float64)
-    rows = [REST * c] + [AXIS * c * (1 + sign * 4 * component) for component in u for sign in (1, -1)]
-    return np.stack(rows)
+    arriving = (AXIS * c * (1 - 4 * faces[i ^ 1]) for i in range(SCALAR_Q - 1))
+    return np.stack([REST * c, *arriving])

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The velocity that carries the scalar: that of the flow, without the divergence that the scalar's lattice sees in it.
+"""The flow that carries the scalar: what the velocity sends through the faces of nodes, without any divergence.
 
-Through the face between two nodes n and m, D3Q7 carries (u_n + u_m)/2; through a wall nothing, through an opening what
-is stated. The flow has no divergence of its own, but on D3Q19, whose links along diagonals carry a part of it, and at
-walls that lie anywhere between nodes. Here, at walls that are stairs, what is left of it is as large as the velocity
-there, and C = 1 everywhere does not stay: at a grid Peclet number of 1000 it comes to lie between -7 and 10 in an
-oblique pipe. So the least change of the velocity is taken, in the sum of its squares, after which
+Through the face between two nodes n and m the flow is the mean of both velocities, c_i.(u_n + u_m)/2; through a wall
+nothing, through an opening what is stated. The flow has no divergence of its own, but on D3Q19, whose links along
+diagonals carry a part of it, and at walls that lie anywhere between nodes. Here, at walls that are stairs, what is left
+of it is as large as the velocity there, and C = 1 everywhere does not stay: at a grid Peclet number of 1000 it comes to
+lie between -7 and 10 in an oblique pipe. So the least change is made, in the sum of its squares, after which
 
-    div(n) = sum_a [(u_a(n) + u_a(n + a)) - (u_a(n) + u_a(n - a))]/2 + (flow out through openings) = 0
+    div(n) = sum_i f_i(n) = 0
 
-at all nodes, each bracket without faces that are walls. It is A^T l with A A^T l = -div, where div = A u, by conjugate
-gradients. The change is of the size of the velocity next to the wall, and at walls alone.
+at all nodes: f_i(n) = c_i.(u_n + u_m)/2 + l_n - l_m, with the potential l of a Poisson equation on the nodes, solved by
+conjugate gradients. The change is of the size of the velocity next to the wall, and at walls alone.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ threaded = cached_njit(parallel=True)
 
 @dataclass(frozen=True)
 class Carrier:
-    """Finds such velocities on one geometry.
+    """Finds such a flow on one geometry.
 
     Attributes
     ----------
@@ -62,13 +62,7 @@ class Carrier:
         _spread(beside, lattice.ports.node if nodes.openings else np.zeros(1, np.int64), reached)
         return cls(lattice, beside, reached)
 
-    @property
-    def port_node(self) -> NDArray[np.int64]:
-        """(K,) node of each link through an opening."""
-        ports = self.lattice.ports
-        return np.repeat(ports.node, np.diff(ports.first))
-
-    def flux(self, velocity: Reals, flows: Reals) -> Reals:
+    def through_openings(self, velocity: Reals, flows: Reals) -> Reals:
         """Flow out through each link of an opening, (K,), whose sums over openings are those that are given.
 
         It is that of the node's velocity, and what is missing from the given flow in proportion to its size.
@@ -80,18 +74,16 @@ class Carrier:
         """
         lattice = self.lattice
         direction = VELOCITIES[lattice.direction].astype(np.float64)
-        through = (direction * velocity[:, self.port_node].T).sum(axis=1)
+        through = (direction * velocity[:, lattice.port_node].T).sum(axis=1)
         opening, count = lattice.ports.opening, lattice.openings
-        size = np.bincount(opening, np.abs(through), count)[opening]
-        share = np.where(size > 0, np.abs(through), 1.0) / np.where(
-            size > 0, size, np.bincount(opening, None, count)[opening]
-        )
+        size, links = np.bincount(opening, np.abs(through), count)[opening], np.bincount(opening, None, count)[opening]
+        share = np.where(size > 0, np.abs(through), 1.0) / np.where(size > 0, size, links)
         missing = flows - np.bincount(opening, through, count)
         flux: Reals = through + share * missing[opening]
         return flux
 
-    def without_divergence(self, velocity: Reals, flows: Reals) -> tuple[Reals, Reals]:
-        """The velocity (3, N) that carries the scalar, and the flow out through each link of an opening, (K,).
+    def faces(self, velocity: Reals, flows: Reals) -> Reals:
+        """Flow out through the faces of the nodes, (6, N), in the order of the directions, which has no divergence.
 
         Parameters
         ----------
@@ -102,48 +94,36 @@ class Carrier:
         Raises
         ------
         StageError
-            If an opening has no link along an axis, or the velocity has a divergence that does not go away.
+            If an opening has no link along an axis, or the flow has a divergence that does not go away.
         """
-        flows = balanced(flows)
-        links = np.bincount(self.lattice.ports.opening, None, len(flows))
+        lattice, flows = self.lattice, balanced(flows)
+        links = np.bincount(lattice.ports.opening, None, len(flows))
         if len(missing := np.flatnonzero((links == 0) & (flows != 0))):
             raise StageError(
                 f"opening {missing[0] + 1}: none of its links lies along an axis, so no scalar gets through it; choose"
                 " a finer voxelize.spacing_mm"
             )
         carried = np.where(self.reached, velocity, 0.0)
-        flux = self.flux(carried, flows)
-        wanted = -np.bincount(self.port_node, flux, self.lattice.count)
-        least = TOLERANCE * np.abs(velocity).max(initial=0.0)
-        change = self._change(wanted - _divergence(self.beside, carried), least)
-        return carried + change, flux
+        faces = _between_nodes(self.beside, carried)
+        faces[lattice.direction - 1, lattice.port_node] = self.through_openings(carried, flows)
+        _add_differences(self.beside, self._potential(-faces.sum(axis=0), np.abs(velocity).max(initial=0.0)), faces)
+        return faces
 
-    def divergence(self, velocity: Reals, flux: Reals) -> Reals:
-        """What is left of it, (N,).
-
-        Parameters
-        ----------
-        velocity : (3, N).
-        flux : (K,) out through each link of an opening.
-        """
-        return _divergence(self.beside, velocity) + np.bincount(self.port_node, flux, self.lattice.count)
-
-    def _change(self, wanted: Reals, least: float) -> Reals:
-        """The least change of a velocity whose divergence is `wanted`, (N,), up to `least`."""
-        scale = 1 / np.maximum(_diagonal(self.beside), 0.25)
-        rest, solution = wanted.copy(), np.zeros_like(wanted)
-        weighted = scale * rest
-        along, size = weighted.copy(), _dot(rest, weighted)
+    def _potential(self, wanted: Reals, fastest: float) -> Reals:
+        """The potential whose differences have the divergence `wanted`, (N,)."""
+        least = TOLERANCE * fastest
+        links = np.maximum((self.beside >= 0).sum(axis=1), 1)
+        rest, potential = wanted.copy(), np.zeros_like(wanted)
+        along, size = rest / links, _dot(rest, rest / links)
         for _ in range(MOST_ROUNDS):
             if np.abs(rest).max(initial=0.0) <= least:
-                return _change_of(self.beside, solution)
-            image = _divergence(self.beside, _change_of(self.beside, along))
+                return potential
+            image = _divergence_of(self.beside, along)
             step = size / _dot(along, image)
-            solution += step * along
+            potential += step * along
             rest -= step * image
-            weighted = scale * rest
-            before, size = size, _dot(rest, weighted)
-            along = weighted + size / before * along
+            before, size = size, _dot(rest, rest / links)
+            along = rest / links + size / before * along
         raise StageError(
             f"transport: the divergence of the flow comes to {np.abs(rest).max():.2g} in {MOST_ROUNDS} rounds, above"
             f" {least:.2g}; look at the openings in the report, or choose a finer voxelize.spacing_mm"
@@ -157,45 +137,37 @@ def balanced(flows: Reals) -> Reals:
 
 
 @threaded
-def _divergence(beside: Any, velocity: Any) -> Any:
-    """A u of the module, (N,)."""
+def _between_nodes(beside: Any, velocity: Any) -> Any:
+    """Mean of both nodes' velocities out through the face to each neighbour, (6, N)."""
+    faces = np.zeros((6, len(beside)))
+    for n in prange(len(beside)):
+        for i in range(6):
+            m = beside[n, i]
+            if m >= 0:
+                mean = (velocity[i // 2, n] + velocity[i // 2, m]) / 2
+                faces[i, n] = mean if i % 2 == 0 else -mean
+    return faces
+
+
+@threaded
+def _add_differences(beside: Any, potential: Any, faces: Any) -> None:
+    for n in prange(len(beside)):
+        for i in range(6):
+            m = beside[n, i]
+            if m >= 0:
+                faces[i, n] += potential[n] - potential[m]
+
+
+@threaded
+def _divergence_of(beside: Any, potential: Any) -> Any:
+    """Divergence of the differences of a potential, (N,)."""
     found = np.empty(len(beside))
     for n in prange(len(beside)):
         total = 0.0
         for i in range(6):
             m = beside[n, i]
             if m >= 0:
-                through = (velocity[i // 2, n] + velocity[i // 2, m]) / 2
-                total += through if i % 2 == 0 else -through
-        found[n] = total
-    return found
-
-
-@threaded
-def _change_of(beside: Any, potential: Any) -> Any:
-    """A^T l of the module, (3, N)."""
-    found = np.empty((3, len(beside)))
-    for n in prange(len(beside)):
-        for a in range(3):
-            up, down = beside[n, 2 * a], beside[n, 2 * a + 1]
-            total = 0.0
-            if up >= 0:
-                total += (potential[n] - potential[up]) / 2
-            if down >= 0:
-                total -= (potential[n] - potential[down]) / 2
-            found[a, n] = total
-    return found
-
-
-@threaded
-def _diagonal(beside: Any) -> Any:
-    """Diagonal of A A^T, (N,)."""
-    found = np.empty(len(beside))
-    for n in prange(len(beside)):
-        total = 0.0
-        for a in range(3):
-            ends = int(beside[n, 2 * a] >= 0) + int(beside[n, 2 * a + 1] >= 0)
-            total += 0.25 * ends + (0.25 if ends == 1 else 0.0)
+                total += potential[n] - potential[m]
         found[n] = total
     return found
 

@@ -29,14 +29,14 @@ class CpuTransport(TransportDriver):
         self.at_openings = np.zeros((2, len(lattice.ports.node)), real)
         self.carried = np.zeros(len(lattice.ports.slot), real)
         self.passed = np.zeros((2, len(lattice.ports.slot)))
-        self._velocity = np.zeros(3 * lattice.stride, real)
+        self._faces = np.zeros(6 * lattice.stride, real)
         self._flux = np.zeros(len(lattice.ports.slot), real)
         self._even, self._odd, self._openings, self._walls, self._read = make_transport_pass(real)
 
-    def carry_by(self, velocity: NDArray[np.floating], flux: NDArray[np.floating]) -> None:
-        """Take the velocity of the next steps and the flow out through the links of openings."""
-        self._velocity[:] = self.lattice.rows(velocity, self.real)
-        self._flux[:] = flux
+    def carry_by(self, faces: NDArray[np.floating]) -> None:
+        """Take the flow of the next steps."""
+        self._faces[:] = self.lattice.rows(faces, self.real)
+        self._flux[:] = self.lattice.through_openings(faces)
 
     def advance(self, inflow: NDArray[np.float64]) -> None:
         """Run an even number of steps."""
@@ -44,9 +44,9 @@ class CpuTransport(TransportDriver):
         for number, row in enumerate(rows):
             even = number % 2 == 0
             if even:
-                self._even(s, stride, self._velocity, self.numbers)
+                self._even(s, stride, self._faces, self.numbers)
             else:
-                self._odd(s, stride, self.lattice.runs, self._velocity, self.numbers)
+                self._odd(s, stride, self.lattice.runs, self._faces, self.numbers)
             if len(self._flux):
                 held = self.at_openings, self.carried, self.passed
                 self._openings(s, stride, even, self.lattice.ports, self._flux, row, self.numbers[0], *held)

@@ -19,11 +19,11 @@ from solver.kernels.storage import NATIVE
 from solver.kernels.transport import (
     concentration,
     exchanged,
+    faces_at,
     make_axis_address,
     make_passage,
     make_scalar_moves,
     make_transport,
-    velocity_at,
 )
 
 
@@ -40,20 +40,20 @@ def make_transport_pass(real: Any) -> tuple[Any, Any, Any, Any, Any]:
     load, store, _, _ = make_scalar_moves(whole.load_slot, whole.store_slot)
     load_one, _, gather_one, scatter_one = make_scalar_moves(whole.get, whole.set)
     axis_address, passage = make_axis_address(whole.get), make_passage(real)
-    velocity_of, velocity_of_one = velocity_at(whole.load_slot), velocity_at(whole.get)
+    faces_of, faces_of_one = faces_at(whole.load_slot), faces_at(whole.get)
     width = whole.width
 
     def make_run(part: int) -> Any:
         """Function that moves nodes of a run up to its end, as many as fill vectors; the node that comes next."""
         simd = make_simd(NATIVE, real, part)
-        width, velocity_of = simd.width, velocity_at(simd.load_slot)
+        width, faces_of = simd.width, faces_at(simd.load_slot)
         _, _, gather, scatter = make_scalar_moves(simd.load_slot, simd.store_slot)
 
         @node_function
-        def move_run(s: Any, stride: int, runs: Any, r: int, n: int, end: int, velocity: Any, numbers: Any) -> int:
+        def move_run(s: Any, stride: int, runs: Any, r: int, n: int, end: int, faces: Any, numbers: Any) -> int:
             while n + width <= end:
-                at, u = axis_address(runs.offset, r, n), velocity_of(velocity, n, stride)
-                scatter(s, at, n, exchanged(transport(exchanged(gather(s, at, n)), u, numbers)))
+                at, f = axis_address(runs.offset, r, n), faces_of(faces, n, stride)
+                scatter(s, at, n, exchanged(transport(exchanged(gather(s, at, n)), f, numbers)))
                 n += width
             return n
 
@@ -62,34 +62,34 @@ def make_transport_pass(real: Any) -> tuple[Any, Any, Any, Any, Any]:
     move_full, move_half = make_run(1), make_run(2)
 
     @inner_loop
-    def even_chunk(s: Any, stride: int, first: int, last: int, velocity: Any, numbers: Any) -> None:
+    def even_chunk(s: Any, stride: int, first: int, last: int, faces: Any, numbers: Any) -> None:
         for n in range(first, last, width):
-            store(s, n, stride, transport(load(s, n, stride), velocity_of(velocity, n, stride), numbers))
+            store(s, n, stride, transport(load(s, n, stride), faces_of(faces, n, stride), numbers))
 
     @inner_loop
-    def odd_chunk(s: Any, stride: int, runs: Any, first: int, last: int, velocity: Any, numbers: Any) -> None:
+    def odd_chunk(s: Any, stride: int, runs: Any, first: int, last: int, faces: Any, numbers: Any) -> None:
         n, r = first, np.searchsorted(runs.first, first, "right") - 1
         while n < last:
             end = min(last, runs.first[r + 1])
-            n = move_full(s, stride, runs, r, n, end, velocity, numbers)
-            n = move_half(s, stride, runs, r, n, end, velocity, numbers)
+            n = move_full(s, stride, runs, r, n, end, faces, numbers)
+            n = move_half(s, stride, runs, r, n, end, faces, numbers)
             while n < end:
-                at, u = axis_address(runs.offset, r, n), velocity_of_one(velocity, n, stride)
-                scatter_one(s, at, n, exchanged(transport(exchanged(gather_one(s, at, n)), u, numbers)))
+                at, f = axis_address(runs.offset, r, n), faces_of_one(faces, n, stride)
+                scatter_one(s, at, n, exchanged(transport(exchanged(gather_one(s, at, n)), f, numbers)))
                 n += 1
             r += 1
 
     @threaded
-    def even_step(s: Any, stride: int, velocity: Any, numbers: Any) -> None:
+    def even_step(s: Any, stride: int, faces: Any, numbers: Any) -> None:
         for chunk in prange((stride + CHUNK - 1) // CHUNK):
             first = chunk * CHUNK
-            even_chunk(s, stride, first, min(stride, first + CHUNK), velocity, numbers)
+            even_chunk(s, stride, first, min(stride, first + CHUNK), faces, numbers)
 
     @threaded
-    def odd_step(s: Any, stride: int, runs: Any, velocity: Any, numbers: Any) -> None:
+    def odd_step(s: Any, stride: int, runs: Any, faces: Any, numbers: Any) -> None:
         for chunk in prange((stride + CHUNK - 1) // CHUNK):
             first = chunk * CHUNK
-            odd_chunk(s, stride, runs, first, min(stride, first + CHUNK), velocity, numbers)
+            odd_chunk(s, stride, runs, first, min(stride, first + CHUNK), faces, numbers)
 
     # many parameters because a compiled loop takes each array by itself
     @threaded

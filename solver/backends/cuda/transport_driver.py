@@ -38,16 +38,16 @@ class CudaTransport(TransportDriver):
         self._runs = tuple(send(array) for array in (lattice.runs.offset, *runs_by_group(lattice.runs)))
         self._ports = tuple(send(array) for array in ports)
         self._slot, self._amount = send(self._wall_slot), send(self._wall_amount)
-        self._velocity, self._flux = send(np.zeros(3 * lattice.stride, real)), send(np.zeros(len(ports.slot), real))
+        self._faces, self._flux = send(np.zeros(6 * lattice.stride, real)), send(np.zeros(len(ports.slot), real))
         self._into = send(np.zeros(lattice.count, real))
         self._queue = Queue()
         self._even, self._odd, self._openings, self._walls, self._read = make_transport_pass(real)
         self._script = Bundle(self._queue.stream, np.array([-1]), np.zeros(0, real))
 
-    def carry_by(self, velocity: NDArray[np.floating], flux: NDArray[np.floating]) -> None:
-        """Take the velocity of the next steps and the flow out through the links of openings."""
-        self._put(self._velocity, self.lattice.rows(velocity, self.real))
-        self._put(self._flux, flux.astype(self.real))
+    def carry_by(self, faces: NDArray[np.floating]) -> None:
+        """Take the flow of the next steps."""
+        self._put(self._faces, self.lattice.rows(faces, self.real))
+        self._put(self._flux, self.lattice.through_openings(faces).astype(self.real))
 
     def advance(self, inflow: NDArray[np.float64]) -> None:
         """Run an even number of steps, of which the device counts the number."""
@@ -73,9 +73,9 @@ class CudaTransport(TransportDriver):
         lattice, (step_counter, inflow) = self.lattice, self._script.arrays
         these = self.populations, lattice.stride, step_counter
         if even:
-            self._over(lattice.stride, self._even, *these, self._velocity, self.numbers)
+            self._over(lattice.stride, self._even, *these, self._faces, self.numbers)
         else:
-            self._over(lattice.stride, self._odd, *these, self._runs, self._velocity, self.numbers)
+            self._over(lattice.stride, self._odd, *these, self._runs, self._faces, self.numbers)
         links = *self._ports, self._flux, step_counter, inflow, lattice.openings, self.numbers[0]
         held = self.at_openings, self.carried, self.passed
         self._over(len(lattice.ports.node), self._openings, self.populations, lattice.stride, even, *links, *held)

@@ -12,11 +12,11 @@ from solver.kernels.storage import NATIVE, make_access
 from solver.kernels.transport import (
     concentration,
     exchanged,
+    faces_at,
     make_axis_address,
     make_passage,
     make_scalar_moves,
     make_transport,
-    velocity_at,
 )
 
 
@@ -35,7 +35,7 @@ def make_transport_pass(real: Any) -> tuple[Any, Any, Any, Any, Any]:
     load_slot, store_slot = map(on_device, access[:2])
     moves = make_scalar_moves(access.load_slot, access.store_slot)
     load, store, gather, scatter = map(on_device, moves)
-    axis_address, velocity_of = on_device(make_axis_address(access.load_slot)), on_device(velocity_at(access.load_slot))
+    axis_address, faces_of = on_device(make_axis_address(access.load_slot)), on_device(faces_at(access.load_slot))
     transport, passage = make_transport(real), on_device(make_passage(real))
 
     @cuda.jit(device=True)
@@ -46,21 +46,21 @@ def make_transport_pass(real: Any) -> tuple[Any, Any, Any, Any, Any]:
         return axis_address(offset, before[group] + cuda.popc(begun), n)
 
     @kernel()
-    def even_step(s: Any, stride: int, step_counter: Any, velocity: Any, numbers: Any) -> None:
+    def even_step(s: Any, stride: int, step_counter: Any, faces: Any, numbers: Any) -> None:
         n = cuda.grid(1)
         if n == 0:
             step_counter[0] += 1
         if n < stride:
-            store(s, n, stride, transport(load(s, n, stride), velocity_of(velocity, n, stride), numbers))
+            store(s, n, stride, transport(load(s, n, stride), faces_of(faces, n, stride), numbers))
 
     @kernel()
-    def odd_step(s: Any, stride: int, step_counter: Any, runs: Any, velocity: Any, numbers: Any) -> None:
+    def odd_step(s: Any, stride: int, step_counter: Any, runs: Any, faces: Any, numbers: Any) -> None:
         n = cuda.grid(1)
         if n == 0:
             step_counter[0] += 1
         if n < stride:
-            at, u = addresses_of(runs, n), velocity_of(velocity, n, stride)
-            scatter(s, at, n, exchanged(transport(exchanged(gather(s, at, n)), u, numbers)))
+            at, f = addresses_of(runs, n), faces_of(faces, n, stride)
+            scatter(s, at, n, exchanged(transport(exchanged(gather(s, at, n)), f, numbers)))
 
     @kernel()
     def openings(

@@ -25,24 +25,27 @@ real, tolerance = getattr(np, sys.argv[1]), float(sys.argv[2])
 nodes, rng = random_cavern((5, 4, 4), 3), np.random.default_rng(0)
 lattice = scalar_lattice(nodes)
 ports = lattice.ports
-velocity, flux = rng.uniform(-0.1, 0.1, (3, nodes.count)), rng.uniform(-0.1, 0.1, len(ports.slot))
+neighbour, faces = Neighbours(nodes).table(range(7)).T, np.zeros((7, nodes.count))
+for i in (1, 3, 5):
+    here = np.flatnonzero(neighbour[i] >= 0)
+    faces[i, here] = rng.uniform(-0.1, 0.1, len(here))
+    faces[i + 1, neighbour[i, here]] = -faces[i, here]
+faces[lattice.direction, lattice.port_node] = rng.uniform(-0.1, 0.1, len(ports.slot))
 start, inflow = rng.random(nodes.count), rng.random((2, 3))
 amount = rng.random(len(lattice.wall_slot)) * (lattice.wall_slot % 3 == 0)
 drivers = [kind(lattice, real, 0.003, 0.2, amount) for kind in (CpuTransport, CudaTransport)]
 for driver in drivers:
-    driver.begin(start, velocity, flux, inflow[0])
+    driver.begin(start, faces[1:], inflow[0])
     driver.advance(np.repeat(inflow, 2, axis=0)[:2])
 held = drivers[0].state()
 drivers[1].restore(held)  # from one to the other, in the middle
 for driver in drivers:
     driver.advance(np.repeat(inflow, 2, axis=0)[2:])
 
-node = np.repeat(ports.node, np.diff(ports.first))
-through, coming = np.zeros((2, 7, nodes.count))
-through[lattice.direction, node] = flux
-textbook = TextbookScalar(Neighbours(nodes).table(range(7)).T, velocity, 0.003, source=0.2, flux=through)
+coming = np.zeros((7, nodes.count))
+textbook = TextbookScalar(neighbour, faces, 0.003, source=0.2)
 for number, row in enumerate(inflow):
-    coming[lattice.direction, node] = row[ports.opening]
+    coming[lattice.direction, lattice.port_node] = row[ports.opening]
     if number == 0:
         textbook.inflow = coming
         textbook.begin(start)
@@ -68,11 +71,10 @@ def test_drivers_move_the_scalar_as_the_textbook_does(real, tolerance):
 
 
 def carried(nodes, velocity, diffusivity, flows=(), source=0.0, real=np.float64):
-    """A driver of the scalar in a velocity without divergence, that velocity, and the flow through openings' links."""
+    """A driver of the scalar, and the flow of a velocity through the faces of nodes."""
     lattice = scalar_lattice(nodes)
-    through, flux = Carrier.of(nodes, lattice).without_divergence(np.asarray(velocity, float), np.array(flows, float))
-    driver = CpuTransport(lattice, real, diffusivity, source)
-    return driver, through, flux
+    faces = Carrier.of(nodes, lattice).faces(np.asarray(velocity, float), np.array(flows, float))
+    return CpuTransport(lattice, real, diffusivity, source), faces
 
 
 def parabola_in(nodes, direction, radius, distance, mean):
@@ -99,9 +101,7 @@ def test_a_gaussian_moves_at_second_order():
     for size in (16, 32, 64):
         nodes, scale = periodic_box((size, size, 1)), size / 16
         speed, diffusivity, width = np.array([0.08, 0.05]) / scale, 0.02, 2.5 * scale
-        driver, velocity, flux = carried(
-            nodes, np.repeat([[speed[0]], [speed[1]], [0]], nodes.count, axis=1), diffusivity
-        )
+        driver, faces = carried(nodes, np.repeat([[speed[0]], [speed[1]], [0]], nodes.count, axis=1), diffusivity)
         steps = round(40 * scale**2) * 2
 
         def gaussian(t, nodes=nodes, speed=speed, size=size, width=width, diffusivity=diffusivity):
@@ -109,7 +109,7 @@ def test_a_gaussian_moves_at_second_order():
             away = nodes.position[:, :2, None] - size / 2 - (speed * t)[:, None] + places
             return width**2 / square * np.exp(-(away**2) / (2 * square)).sum(axis=2).prod(axis=1)
 
-        driver.begin(gaussian(0), velocity, flux, flux)
+        driver.begin(gaussian(0), faces, np.zeros(0))
         driver.advance(np.zeros((steps, 0)))
         errors.append(np.sqrt(np.mean((driver.concentration() - gaussian(steps)) ** 2)))
     orders = np.log2(np.array(errors[:-1]) / errors[1:])
@@ -138,9 +138,9 @@ def test_a_pulse_in_a_pipe_spreads_as_taylor_and_aris_found(peclet):
     velocity = np.zeros((3, nodes.count))
     velocity[0] = mean * profile / profile.mean()
     diffusivity = mean * radius / peclet
-    driver, velocity, flux = carried(nodes, velocity, diffusivity)
+    driver, faces = carried(nodes, velocity, diffusivity)
     along = nodes.position[:, 0]
-    driver.begin(np.exp(-(((along - length / 3) / 9) ** 2) / 2), velocity, flux, flux)
+    driver.begin(np.exp(-(((along - length / 3) / 9) ** 2) / 2), faces, np.zeros(0))
 
     def variance(steps):
         driver.advance(np.zeros((steps, 0)))
@@ -158,9 +158,9 @@ def test_what_passes_openings_and_walls_and_what_is_gained_is_what_the_vessel_ho
     """To round-off: 2e-16 of each of some thousand numbers in each of 400 steps."""
     nodes, velocity, flows = oblique_pipe(5.3, 12.0, 0.03)
     lattice = scalar_lattice(nodes)
-    through, flux = Carrier.of(nodes, lattice).without_divergence(velocity, np.array(flows))
+    faces = Carrier.of(nodes, lattice).faces(velocity, np.array(flows))
     driver = CpuTransport(lattice, np.float64, 1e-3, 0.5, 0.01 * lattice.wall_area)
-    driver.begin(start := np.random.default_rng(1).random(nodes.count), through, flux, np.zeros(2))
+    driver.begin(start := np.random.default_rng(1).random(nodes.count), faces, np.zeros(2))
     steps = 400
     driver.advance(np.linspace(0, 3, steps)[:, None] * (1.0, 0.5))
     gained = steps * (0.5 * nodes.count + driver.wall_inflow) - driver.left()[0].sum()
@@ -173,16 +173,16 @@ def test_what_passes_openings_and_walls_and_what_is_gained_is_what_the_vessel_ho
 def test_the_same_concentration_everywhere_stays_as_it_is(grid_peclet):
     """Along stairs, whatever the diffusivity: by what is left of the divergence, 1e-8 u, in 1000 steps."""
     nodes, velocity, flows = oblique_pipe(5.3, 12.0, 0.03)
-    driver, velocity, flux = carried(nodes, velocity, 0.06 / grid_peclet, flows)
-    driver.begin(np.ones(nodes.count), velocity, flux, np.ones(2))
+    driver, faces = carried(nodes, velocity, 0.06 / grid_peclet, flows)
+    driver.begin(np.ones(nodes.count), faces, np.ones(2))
     driver.advance(np.ones((1000, 2)))
     np.testing.assert_allclose(driver.concentration(), 1, atol=1e-5)
 
 
 def test_mean_age_at_the_outlet_is_volume_over_flow():
     nodes, velocity, flows = oblique_pipe(5.3, 24.0, 0.03)
-    driver, velocity, flux = carried(nodes, velocity, 0.06 / 20, flows, source=1.0)
-    driver.begin(np.zeros(nodes.count), velocity, flux, np.zeros(2))
+    driver, faces = carried(nodes, velocity, 0.06 / 20, flows, source=1.0)
+    driver.begin(np.zeros(nodes.count), faces, np.zeros(2))
     mean = []
     for _ in range(12):
         before = driver.left()
