@@ -32,10 +32,6 @@ Reals = NDArray[np.float64]
 TOLERANCE = 1e-8
 """Largest divergence that is left, over the largest velocity: round-off of single precision, in which it is stored."""
 MOST_ROUNDS = 5000
-CHUNK = 4096
-"""Nodes of which each adds up its own sum, whatever the number of threads."""
-
-threaded = cached_njit(parallel=True)
 
 
 @dataclass(frozen=True)
@@ -114,15 +110,15 @@ class Carrier:
         least = TOLERANCE * fastest
         links = np.maximum((self.beside >= 0).sum(axis=1), 1)
         rest, potential = wanted.copy(), np.zeros_like(wanted)
-        along, size = rest / links, _dot(rest, rest / links)
+        along, size = rest / links, (rest * rest / links).sum()
         for _ in range(MOST_ROUNDS):
             if np.abs(rest).max(initial=0.0) <= least:
                 return potential
             image = _divergence_of(self.beside, along)
-            step = size / _dot(along, image)
+            step = size / (along * image).sum()
             potential += step * along
             rest -= step * image
-            before, size = size, _dot(rest, rest / links)
+            before, size = size, (rest * rest / links).sum()
             along = rest / links + size / before * along
         raise StageError(
             f"transport: the divergence of the flow comes to {np.abs(rest).max():.2g} in {MOST_ROUNDS} rounds, above"
@@ -136,29 +132,23 @@ def balanced(flows: Reals) -> Reals:
     return flows - flows.sum() * np.abs(flows) / size if size else flows
 
 
-@threaded
-def _between_nodes(beside: Any, velocity: Any) -> Any:
+def _between_nodes(beside: NDArray[np.int32], velocity: Reals) -> Reals:
     """Mean of both nodes' velocities out through the face to each neighbour, (6, N)."""
     faces = np.zeros((6, len(beside)))
-    for n in prange(len(beside)):
-        for i in range(6):
-            m = beside[n, i]
-            if m >= 0:
-                mean = (velocity[i // 2, n] + velocity[i // 2, m]) / 2
-                faces[i, n] = mean if i % 2 == 0 else -mean
+    for i, face in enumerate(faces):
+        here = np.flatnonzero(beside[:, i] >= 0)
+        along = velocity[i // 2]
+        face[here] = (1 - 2 * (i % 2)) * (along[here] + along[beside[here, i]]) / 2
     return faces
 
 
-@threaded
-def _add_differences(beside: Any, potential: Any, faces: Any) -> None:
-    for n in prange(len(beside)):
-        for i in range(6):
-            m = beside[n, i]
-            if m >= 0:
-                faces[i, n] += potential[n] - potential[m]
+def _add_differences(beside: NDArray[np.int32], potential: Reals, faces: Reals) -> None:
+    for i, face in enumerate(faces):
+        here = np.flatnonzero(beside[:, i] >= 0)
+        face[here] += potential[here] - potential[beside[here, i]]
 
 
-@threaded
+@cached_njit(parallel=True)
 def _divergence_of(beside: Any, potential: Any) -> Any:
     """Divergence of the differences of a potential, (N,)."""
     found = np.empty(len(beside))
@@ -170,16 +160,6 @@ def _divergence_of(beside: Any, potential: Any) -> Any:
                 total += potential[n] - potential[m]
         found[n] = total
     return found
-
-
-@threaded
-def _dot(a: Any, b: Any) -> Any:
-    """Scalar product whose bits do not depend on threads."""
-    partial = np.zeros((len(a) + CHUNK - 1) // CHUNK)
-    for chunk in prange(len(partial)):
-        for n in range(chunk * CHUNK, min(len(a), (chunk + 1) * CHUNK)):
-            partial[chunk] += a[n] * b[n]
-    return partial.sum()
 
 
 @cached_njit()

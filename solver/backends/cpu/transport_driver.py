@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from solver.backends.cpu.transport_pass import make_transport_pass
 from solver.backends.scalar_lattice import ScalarLattice
 from solver.backends.transport_driver import TransportDriver
+from solver.kernels.transport import concentration
 
 
 class CpuTransport(TransportDriver):
@@ -31,7 +32,7 @@ class CpuTransport(TransportDriver):
         self.passed = np.zeros((2, len(lattice.ports.slot)))
         self._faces = np.zeros(6 * lattice.stride, real)
         self._flux = np.zeros(len(lattice.ports.slot), real)
-        self._even, self._odd, self._openings, self._walls, self._read = make_transport_pass(real)
+        self._even, self._odd, self._openings, self._walls = make_transport_pass(real)
 
     def carry_by(self, faces: NDArray[np.floating]) -> None:
         """Take the flow of the next steps."""
@@ -55,9 +56,8 @@ class CpuTransport(TransportDriver):
 
     def concentration(self) -> NDArray[np.floating]:
         """That of all nodes."""
-        into = np.empty(self.lattice.count, self.real)
-        self._read(self.populations, self.lattice.stride, into)
-        return into
+        found: NDArray[np.floating] = concentration(tuple(self.populations.reshape(-1, self.lattice.stride)))
+        return found[: self.lattice.count].copy()
 
     def _put(self, array: NDArray[Any], values: NDArray[Any]) -> None:
         array[...] = values

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from solver.backends.cpu.blocks import CHUNK, threaded
+from solver.backends.cpu.blocks import CHUNK, serial, threaded
 from solver.backends.cpu.simd import make_simd
 from solver.kernels.compilation import inner_loop
 from solver.kernels.node_physics import node_function
@@ -29,8 +29,8 @@ from solver.kernels.transport import (
 
 # long because the loops close over the same functions of a node
 @cache
-def make_transport_pass(real: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """The even and the odd step of all nodes, what passes openings, what comes in through walls, and the concentration.
+def make_transport_pass(real: Any) -> tuple[Any, Any, Any, Any]:
+    """The even and the odd step of all nodes, what passes openings, and what comes in through walls.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def make_transport_pass(real: Any) -> tuple[Any, Any, Any, Any, Any]:
             odd_chunk(s, stride, runs, first, min(stride, first + CHUNK), faces, numbers)
 
     # many parameters because a compiled loop takes each array by itself
-    @threaded
+    @serial
     def openings(
         s: Any,
         stride: int,
@@ -106,19 +106,14 @@ def make_transport_pass(real: Any) -> tuple[Any, Any, Any, Any, Any]:
         passed: Any,
     ) -> None:
         links = ports.first, ports.slot, ports.opening
-        for m in prange(len(ports.node)):
+        for m in range(len(ports.node)):
             n = ports.node[m]
             arriving = gather_one(s, axis_address(ports.address, m, 0), n) if even else load_one(s, n, stride)
             passage(s, concentration(arriving), m, links, flux, inflow, 0, k, held, carried, passed)
 
-    @threaded
+    @serial
     def walls(s: Any, slot: Any, amount: Any) -> None:
-        for k in prange(len(slot)):
+        for k in range(len(slot)):
             s[slot[k]] += amount[k]
 
-    @threaded
-    def read(s: Any, stride: int, into: Any) -> None:
-        for n in prange(len(into)):
-            into[n] = concentration(load_one(s, n, stride))
-
-    return even_step, odd_step, openings, walls, read
+    return even_step, odd_step, openings, walls
