@@ -23,6 +23,7 @@ PIPELINE_MAY_USE = {
     "boundary": {"curves", "opening_settings", "waveform", "windkessel"},
     "coupling": {"around", "coupling"},
     "network": {"cycles", "network", "openings", "results", "run", "walls"},
+    "transport": {"carry", "run", "settings"},
     "run": {
         "blood",
         "checkpoint",

@@ -36,6 +36,7 @@ from pipeline.case.settings.flow import (
 from pipeline.case.settings.geometry import DecomposeSettings, SurfaceSettings, VoxelizeSettings
 from pipeline.case.settings.images import FilterSettings, GrownRegion, LoadSettings, Seeds, SegmentSettings
 from pipeline.case.settings.reduced import ReducedSettings
+from pipeline.case.settings.transport import TransportInput, TransportSettings
 from pipeline.case.settings.tree import TreeSettings
 from pipeline.case.settings.uncertainty import UncertaintySettings
 from pipeline.case.settings.yaml_file import read_yaml
@@ -76,6 +77,9 @@ class Case(Section):
     solve: SolveSettings = Field(SolveSettings(), description="required, but of a network alone")
     postprocess: PostprocessSettings = PostprocessSettings()
     trace: TraceSettings = TraceSettings()
+    transport: TransportSettings | None = Field(
+        None, description="what the flow carries: age of blood, contrast, drug; none: nothing"
+    )
     convergence: ConvergenceSettings = ConvergenceSettings()
     uncertainty: UncertaintySettings = UncertaintySettings()
     reduced: ReducedSettings = ReducedSettings()
@@ -189,7 +193,7 @@ class Case(Section):
             stated = self.model_dump(mode="json", include={"vessel", "accept"})
             more = {"entry": self.input.entry, "coupled": bool(self.coupling)}
             return json.dumps(of_flow | stated | more | self._blood(), sort_keys=True)
-        of_others = {"tree_report": self.report, "centreline": self.surface}
+        of_others = {"tree_report": self.report, "centreline": self.surface, "transport": self._transport()}
         section: Any = of_others[stage] if stage in of_others else getattr(self, stage)
         if stage == "decompose" and section.parts is None:
             section = section.model_copy(update={"parts": self.solve.ranks})
@@ -244,6 +248,12 @@ class Case(Section):
         solve = self.solve
         newtonian = solve.blood.model == "newtonian"
         return {"viscosity_pa_s": solve.thinnest_pa_s(), "density_kg_m3": solve.density_kg_m3, "newtonian": newtonian}
+
+    def _transport(self) -> TransportInput:
+        """What the flow carries, and how the solver runs it."""
+        precision = "fp64" if self.solve.precision == "fp64" else "fp32"
+        stated = (self.transport or TransportSettings()).model_dump()
+        return TransportInput(**stated, backend=self.solve.backend, precision=precision)
 
     def _grown(self, region: GrownRegion) -> GrownRegion:
         """The region with the seeds and the threshold of the section segment where it has none of its own."""

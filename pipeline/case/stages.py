@@ -20,6 +20,7 @@ STAGES = (
     "tree_report",
     "postprocess",
     "trace",
+    "transport",
     "convergence",
     "uncertainty",
     "reduced",

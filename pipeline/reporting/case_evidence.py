@@ -23,8 +23,8 @@ class Evidence:
     geometry : how the surface was made, from ``openings.json``.
     image, segmentation : ``series.json``, ``segmentation.json``; none where the case enters with a mask or a surface.
     tree : ``centreline.json``; none where the vessel has no centreline.
-    particles, grid, bands, reduced : ``particles.json``, ``grid_convergence.json``, ``uncertainty.json``,
-        ``reduced.json``; none where not made.
+    particles, carried, grid, bands, reduced : ``particles.json``, ``transport.json``, ``grid_convergence.json``,
+        ``uncertainty.json``, ``reduced.json``; none where not made.
     records : provenance by stage.
     """
 
@@ -36,6 +36,7 @@ class Evidence:
     segmentation: Mapping[str, Any] | None
     tree: Mapping[str, Any] | None
     particles: Mapping[str, Any] | None
+    carried: Mapping[str, Any] | None
     grid: Mapping[str, Any] | None
     bands: Mapping[str, Any] | None
     reduced: Mapping[str, Any] | None
@@ -56,6 +57,7 @@ FILES = {
     "segmentation": "segmentation.json",
     "branches": "centreline.json",
     "particles": "particles.json",
+    "carried": "transport.json",
     "grid": "grid_convergence.json",
     "bands": "uncertainty.json",
     "reduced": "reduced.json",
@@ -88,6 +90,7 @@ def read_evidence(files: Mapping[str, Path]) -> Evidence:
         segmentation=found("segmentation"),
         tree=found("branches"),
         particles=found("particles"),
+        carried=found("carried"),
         grid=found("grid"),
         bands=found("bands"),
         reduced=found("reduced"),

@@ -11,6 +11,7 @@ from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.key_figures import key_figures
 from pipeline.reporting.reduced_section import reduced_section
 from pipeline.reporting.tables import DASH, Rows, column, facts, number, percent
+from pipeline.reporting.transport_section import transport_section
 from pipeline.reporting.trust_rows import across, by_state, check_shown, search_words, trust_judged, trust_rows
 from pipeline.reporting.wording import BRANCHES, ENERGY, RESIDENCE, SAC, STENOSES, VOLUME, table_rows, tabled
 from pipeline.segmentation.page import LABELS, PER_PERCENT, threshold_curve
@@ -38,7 +39,7 @@ def context(given: Evidence) -> dict[str, Any]:
     """Texts and tables of the page, by the names in its template; what is not there is empty or none."""
     indices, mask = given.indices, given.segmentation or {}
     grid = given.grid or {}
-    warned = (mask, indices, grid, given.particles or {})
+    warned = (mask, indices, grid, given.particles or {}, given.carried or {})
     unsettled = indices.get("unsettled")
     trust = trust_judged(given)
     # Two stages may warn of the same, as segment and postprocess of a threshold.
@@ -59,6 +60,7 @@ def context(given: Evidence) -> dict[str, Any]:
         "wall": _wall_rows(indices["wall"]),
         "residence": table_rows(given.particles or {}, RESIDENCE),
         "particle_shares": _particle_shares(given.particles or {}),
+        "carried": transport_section(given.carried),
         "grid": _grid_rows(grid),
         "bands": bands_section(given.bands),
         "reduced": reduced_section(given.reduced),

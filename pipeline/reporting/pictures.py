@@ -18,6 +18,7 @@ from pipeline.reporting.captions import caption
 from pipeline.reporting.centreline_figure import BranchLine
 from pipeline.reporting.page import embed
 from pipeline.reporting.quantities import RADIUS_COLOURS, SPEED_COLOURS, SPEED_PERCENTILE, Quantity
+from pipeline.reporting.transport_section import curves_figure
 from pipeline.reporting.webp import to_webp
 from solver.domain.nodes import Nodes, Opening
 
@@ -220,6 +221,21 @@ def plot_bands(pictures: Pictures, bands: Mapping[str, Any] | None) -> None:
     """Make the plot of what makes figures unsure, from ``uncertainty.json``; none where there are no bands."""
     if bands and bands["bands"]:
         pictures.add("bands", "what makes the figures unsure", figures.to_png(tornado_figure(bands)))
+
+
+def plot_transport(pictures: Pictures, curves: Path, strip: bytes, openings: tuple[Opening, ...]) -> None:
+    """Make the plot of the curves of a bolus, and keep the strip of its angiogram; none where there was no bolus.
+
+    Parameters
+    ----------
+    pictures : where they go.
+    curves : ``transport.csv``.
+    strip : ``angiogram.png``.
+    openings : of the vessel.
+    """
+    if picture := curves_figure(curves, openings):
+        pictures.add("angiogram", "virtual angiogram", strip)
+        pictures.add("dilution", "course of a bolus of contrast", figures.to_png(picture))
 
 
 def plot_record(

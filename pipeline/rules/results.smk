@@ -60,6 +60,37 @@ rule trace:
         "NUMBA_NUM_THREADS={threads} {params.call} --settings {params.settings:q} --log {log:q}"
 
 
+rule transport:
+    input:
+        nodes=own(rules.decompose.output.nodes),
+        flow=own(rules.solve.output.flow),
+        surface=rules.surface.output.surface,
+        monitor=own(rules.solve.output.monitor),
+        summary=own(rules.solve.output.summary),
+        indices=own(rules.postprocess.output.indices),
+    output:
+        fields="results/{case}/transport.vtkhdf",
+        curves="results/{case}/transport.csv",
+        numbers="results/{case}/transport.json",
+        strip="results/{case}/angiogram.png",
+        angiogram="results/{case}/angiogram.webp",
+        provenance="results/{case}/transport.provenance.json",
+    log:
+        "results/{case}/logs/transport.log",
+    threads: cases.cores
+    resources:
+        gpu=cases.gpus,
+    params:
+        call=call("pipeline.stages.transport", checkpoint_minutes=cases.config.checkpoint_minutes),
+        # No output, as that of solve.
+        checkpoint="results/{case}/transport-checkpoint",
+        settings=cases.settings("transport"),
+        code=code("pipeline.stages.transport"),
+    shell:
+        "NUMBA_NUM_THREADS={threads} exec {params.call} --checkpoint {params.checkpoint:q}"
+        " --settings {params.settings:q} --log {log:q}"
+
+
 rule convergence:
     input:
         indices=cases.on_every_lattice(rules.postprocess.output.indices),
@@ -209,9 +240,15 @@ rule report:
                     "branches": rules.centreline.output.summary,
                     "along": rules.postprocess.output.along_table,
                 },
-                of_lattices={"grid": rules.convergence.output.grid},
-                of_bands={"bands": rules.uncertainty.output.bands, "wall_map": rules.uncertainty.output.wall_map},
-                of_flows={"reduced": rules.reduced.output.model},
+                lattices={"grid": rules.convergence.output.grid},
+                bands={"bands": rules.uncertainty.output.bands, "wall_map": rules.uncertainty.output.wall_map},
+                flows={"reduced": rules.reduced.output.model},
+                transport={
+                    "carried": rules.transport.output.numbers,
+                    "curves": rules.transport.output.curves,
+                    "strip": rules.transport.output.strip,
+                    "angiogram": rules.transport.output.angiogram,
+                },
             )
         ),
         openings=rules.surface.output.openings,

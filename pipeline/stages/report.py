@@ -54,12 +54,15 @@ def _compute(job: Job) -> None:
     made.plot_waveforms(pictures, given.summary.get("waveforms", {}))
     made.plot_coupling(pictures, given.summary.get("coupling"))
     made.plot_bands(pictures, given.bands)
+    if "curves" in job.inputs:
+        made.plot_transport(pictures, job.inputs["curves"], job.inputs["strip"].read_bytes(), openings)
     made.plot_record(pictures, monitor, openings, given.summary["numbers"].get("period_s"))
     page = context(given) | {
         "title": inputs.title or inputs.case,
         "description": inputs.description,
         "figures": pictures.for_page(),
-        "animation": _animation(job),
+        "animation": _animation(job, "animation", "gif"),
+        "moving_angiogram": _animation(job, "angiogram", "webp") if "angiogram" in pictures.shown else None,
         "interactive": Markup(view),
         "plotly": Markup(get_plotlyjs()),
         "moment": _moment(flow.times_s, step),
@@ -103,11 +106,11 @@ def _particles(job: Job) -> Moving | None:
     return moving(read_paths(job.inputs["pathlines"]), read_json(job.inputs["particles"])["period_s"])
 
 
-def _animation(job: Job) -> dict[str, str] | None:
-    """The moving picture of the particles, which the page carries but the folder of figures does not repeat."""
-    if "animation" not in job.inputs:
+def _animation(job: Job, name: str, kind: str) -> dict[str, str] | None:
+    """A moving picture, which the page carries but the folder of figures does not repeat."""
+    if name not in job.inputs:
         return None
-    return {"source": embed(job.inputs["animation"].read_bytes(), "gif"), "caption": caption("animation")}
+    return {"source": embed(job.inputs[name].read_bytes(), kind), "caption": caption(name)}
 
 
 def _moment(times_s: NDArray[np.float64], step: int) -> str:
@@ -137,6 +140,10 @@ if __name__ == "__main__":
             "particles": "residence of particles, from trace (particles.json)",
             "animation": "particles that move, from trace (particles.gif)",
             "pathlines": "paths of particles, from trace (pathlines.vtp); only with particles",
+            "carried": "what the flow carries, from transport (transport.json)",
+            "curves": "course of a bolus, from transport (transport.csv)",
+            "strip": "pictures of a virtual angiogram, from transport (angiogram.png)",
+            "angiogram": "the same as a moving picture, from transport (angiogram.webp)",
             "grid": "the study of the spacing (grid_convergence.json)",
             "bands": "how sure the figures are, from uncertainty (uncertainty.json)",
             "wall-map": "standard deviations on the wall, from uncertainty (wall_uncertainty.vtp)",
@@ -154,6 +161,10 @@ if __name__ == "__main__":
             "particles",
             "animation",
             "pathlines",
+            "carried",
+            "curves",
+            "strip",
+            "angiogram",
             "grid",
             "bands",
             "wall-map",

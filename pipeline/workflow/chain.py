@@ -26,6 +26,7 @@ def stages_of(case: Case, makes_images: bool) -> list[str]:
     chosen |= set() if entry == "geometry" else {"plausibility"}
     chosen |= {"couple"} if case.coupling else set()
     chosen |= {"convergence"} if case.convergence.spacings > 1 else set()
+    chosen |= {"transport"} if case.transport else set()
     chosen |= {"uncertainty"} if case.uncertainty.count else set()
     chosen |= {"reduced"} if case.reduced.flows else set()
     return [stage for stage in STAGES if stage in chosen]

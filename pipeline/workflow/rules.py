@@ -296,27 +296,29 @@ class Cases(Beside):
         """How often a cluster is asked again for more; not within its job, too."""
         return self.config.cluster.retries if self.config.cluster and self._is_main else None
 
-    def evidence(
-        self, of_lumen: Files, of_lines: Files, of_lattices: Files, of_bands: Files, of_flows: Files
-    ) -> InputFunction:
+    def evidence(self, of_lumen: Files, of_lines: Files, **of_more: Files) -> InputFunction:
         """What the report shows where there is such a thing: less of the way to the lumen where the case enters later.
 
         Parameters
         ----------
         of_lumen : files of the way from images to the lumen, by role; a mask has no series.
         of_lines : files along the lines of branches, which a canonical geometry does not have.
-        of_lattices : files of a comparison of lattices, where there is one.
-        of_bands : files of the bands, where there are any.
-        of_flows : files of the reduced model, where there is one.
+        of_more : files of what a case asks for by itself: ``lattices`` to compare, ``bands``, ``flows`` of a reduced
+            model, and ``transport``.
         """
         missing = {"mask": {"series"}, "surface": {*of_lumen}, "geometry": {*of_lumen, *of_lines}}
 
         def found(wildcards: Wildcards) -> dict[str, str]:
             case = self._all[wildcards.case]
+            asked = {
+                "lattices": case.convergence.spacings > 1,
+                "bands": case.uncertainty.count > 0,
+                "flows": bool(case.reduced.flows),
+                "transport": case.transport is not None,
+            }
             made = {**of_lumen, **of_lines}
-            made |= of_lattices if case.convergence.spacings > 1 else {}
-            made |= of_bands if case.uncertainty.count else {}
-            made |= of_flows if case.reduced.flows else {}
+            for what, files in of_more.items():
+                made |= files if asked[what] else {}
             left_out = missing.get(case.input.entry, set())
             return {
                 role: own(str(path)).format(case=wildcards.case) for role, path in made.items() if role not in left_out

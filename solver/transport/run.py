@@ -100,7 +100,8 @@ class TransportRun:
     flow, plan, settings : what carries, and how.
     log : of the progress.
     parts : nodes of each part of the vessel that is watched, (N,) each.
-    checkpoints : where the state of the scalar of a name is kept on the way; none: nowhere.
+    checkpoints : where the state of the scalar of a name is kept on the way, but of the bolus, whose pictures are not
+        kept: it begins again; none: nowhere.
     """
 
     def __init__(
@@ -245,13 +246,14 @@ class TransportRun:
     ) -> None:
         """Run stretches until `look`, which is shown the number of each and the concentration at its end, says so."""
         plan, openings = self._plan, self._lattice.openings
-        progress = Progress(self._log, units * plan.stretches, "stretches")
-        checkpoints = self._checkpoints(name) if self._checkpoints else None
+        checkpoints = self._checkpoints(name) if self._checkpoints and not inflow else None
+        driver.advance(np.zeros((2, openings)))  # compiles, which is no progress
+        progress = Progress(self._log, units * plan.stretches, "stretches at most")
         faces = self._faces(0)
         driver.begin(np.zeros(self._lattice.count), faces, np.zeros(openings))
-        first = self._go_on(checkpoints, driver, record, more) if checkpoints else 0
+        first, ended = self._go_on(checkpoints, driver, record, more) if checkpoints else (0, False)
         with Interruption() as interruption:
-            for stretch in range(first, units * plan.stretches):
+            for stretch in range(first, first if ended else units * plan.stretches):
                 if plan.period_s or stretch == first:
                     driver.carry_by(self._faces(stretch))
                 times_s = np.asarray((stretch * plan.stretch + np.arange(plan.stretch) + 0.5) * plan.dt_s, np.float64)
@@ -260,11 +262,11 @@ class TransportRun:
                 self._note(driver, record, stretch, np.asarray(concentration, np.float64))
                 ended = look(stretch, concentration)
                 progress.update(stretch + 1, f"{name}, {record.rows[-1][1]:.4g} in the mean")
+                signal = interruption.number
+                if checkpoints and (checkpoints.due or signal or ended):
+                    _keep(checkpoints, driver, record, stretch + 1, {**more, "ended": np.array(ended)})
                 if ended:
                     break
-                signal = interruption.number
-                if checkpoints and (checkpoints.due or signal):
-                    _keep(checkpoints, driver, record, stretch + 1, more)
                 if signal:
                     kept = "the state is kept, run the workflow again to go on" if checkpoints else "nothing is kept"
                     raise StageError(f"stopped by signal {signal} within {name}; {kept}")
@@ -288,17 +290,17 @@ class TransportRun:
 
     def _go_on(
         self, checkpoints: Checkpoints, driver: TransportDriver, record: Record, more: Mapping[str, NDArray[Any]]
-    ) -> int:
-        """Go on from a checkpoint where there is one; the number of the next stretch."""
+    ) -> tuple[int, bool]:
+        """Go on from a checkpoint where there is one; the number of the next stretch, and whether there is none."""
         state = checkpoints.newest(lambda: {f"driver/{key}": array for key, array in driver.state().items()})
         if state is None:
-            return 0
+            return 0, False
         driver.restore(under("driver/", state.arrays))
-        for key, array in under("more/", state.arrays).items():
-            more[key][:] = array
+        for key in more:
+            more[key][:] = state.arrays[f"more/{key}"]
         record.rows[:], record.parts[:] = state.arrays["rows"].tolist(), state.arrays["parts"].tolist()
         self._log.info("going on from stretch %d", state.step)
-        return state.step
+        return state.step, bool(state.arrays["more/ended"])
 
 
 def _keep(

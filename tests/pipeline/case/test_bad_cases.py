@@ -21,6 +21,7 @@ from pipeline.case.case_file import Case, read_cohort
 from pipeline.case.settings.base import MAX_LINE, parse
 from pipeline.case.settings.flow import ReportSettings
 from pipeline.case.settings.geometry import SurfaceSettings
+from pipeline.case.settings.transport import TransportInput
 from pipeline.case.settings.yaml_file import read_yaml, value_of
 from pipeline.case.stages import OF_NETWORK, WITH_SETTINGS
 from pipeline.geometry.closed_surface import SurfaceStage
@@ -48,6 +49,7 @@ MODELS: dict[str, Any] = {
     "voxelize": SpacingSettings,
     "convergence": ConvergenceInput,
     "plausibility": PlausibilityInput,
+    "transport": TransportInput,
     "crate": Case,
     "tree_report": ReportSettings,
 }
