@@ -248,7 +248,8 @@ class TransportRun:
         plan, openings = self._plan, self._lattice.openings
         checkpoints = self._checkpoints(name) if self._checkpoints and not inflow else None
         driver.advance(np.zeros((2, openings)))  # compiles, which is no progress
-        progress = Progress(self._log, units * plan.stretches, "stretches at most")
+        ends = "it has left" if inflow else "it has settled"
+        progress = Progress(self._log, units * plan.stretches, "stretches")
         faces = self._faces(0)
         driver.begin(np.zeros(self._lattice.count), faces, np.zeros(openings))
         first, ended = self._go_on(checkpoints, driver, record, more) if checkpoints else (0, False)
@@ -261,7 +262,7 @@ class TransportRun:
                 concentration = driver.concentration()
                 self._note(driver, record, stretch, np.asarray(concentration, np.float64))
                 ended = look(stretch, concentration)
-                progress.update(stretch + 1, f"{name}, {record.rows[-1][1]:.4g} in the mean")
+                progress.update(stretch + 1, f"{name}, {record.rows[-1][1]:.4g} in the mean; ends sooner if {ends}")
                 signal = interruption.number
                 if checkpoints and (checkpoints.due or signal or ended):
                     _keep(checkpoints, driver, record, stretch + 1, {**more, "ended": np.array(ended)})
