@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from pipeline.case import beside
 from pipeline.case.cohort_table import TableRow, read_table
 from pipeline.case.coupled import mistake_in, with_blood, with_waveforms
 from pipeline.case.lattice_needs import lattice_needs, spacing_needs
@@ -49,12 +50,6 @@ RunSet = Literal["ci", "quick", "full"]
 
 OF_A_NETWORK = ("description", "input", "tree", "report")
 """Keys of a case that is a network alone."""
-
-BESIDE = {
-    "member": ("uncertainty", "solve", "decompose", "postprocess"),
-    "other_flow": ("reduced", "solve", "surface", "decompose", "postprocess"),
-}
-"""Sections that runs beside that of the case take."""
 
 
 class Case(Section):
@@ -130,19 +125,10 @@ class Case(Section):
         return self
 
     @model_validator(mode="after")
-    def _bands_can_be_found(self) -> Self:
-        other = "a canonical geometry" if self.input.geometry else "coupling" if self.coupling else None
-        if self.uncertainty.count and other:
-            raise ValueError(f"uncertainty: not together with {other}; set uncertainty: off")
-        return self
-
-    @model_validator(mode="after")
-    def _reduced_model_can_be_found(self) -> Self:
-        geometry = self.input.geometry
-        closed = geometry and (not geometry.roles or any(geometry.periodic))
-        if self.reduced.flows and (self.coupling or closed):
-            other = "coupling" if self.coupling else "a geometry without an inlet and an outlet"
-            raise ValueError(f"reduced: not together with {other}; set reduced.flows: []")
+    def _runs_beside_are_possible(self) -> Self:
+        asked = bool(self.uncertainty.count), bool(self.reduced.flows)
+        if mistake := beside.cannot_run(self.input, self.coupling is not None, *asked):
+            raise ValueError(mistake)
         return self
 
     @model_validator(mode="after")
@@ -186,8 +172,8 @@ class Case(Section):
             return json.dumps(spacing | {"geometry": geometry}, sort_keys=True)
         if stage == "couple":
             return json.dumps(with_blood(self.coupling, self.solve) if self.coupling else {}, sort_keys=True)
-        if stage in BESIDE:
-            return self.model_dump_json(include={*BESIDE[stage]})
+        if stage in beside.SECTIONS:
+            return self.model_dump_json(include={*beside.SECTIONS[stage]})
         if stage == "plausibility":
             of_flow = self.solve.model_dump(mode="json", include={"inlets", "outlets", "murray_exponent"})
             stated = self.model_dump(mode="json", include={"vessel", "accept"})
