@@ -95,12 +95,14 @@ def of_drawn(kind: str, seed: int) -> Given:
     return Given(drawn.name, surface, drawn.flow_ml_s, drawn.narrowest_mm)
 
 
-def named(name: str) -> Given:
-    """A vessel of the project: the demo, the small fork of ``config/cases/tiny.yaml``, or the canonical stenosis."""
+def named(name: str, times: float) -> Given:
+    """A vessel of the project: the demo, the small fork of ``config/cases/tiny.yaml``, or the canonical stenosis; at
+    the flow of its case times a factor.
+    """
     file = {"demo": "demo", "fork": "tiny", "stenosis": "stenosis"}[name]
     case = parse(Case, read_yaml(ROOT / f"config/cases/{file}.yaml"), file)
     inlet = next(iter(case.solve.inlets.values()))
-    flow_ml_s = inlet.flow_ml_s or 0.0
+    flow_ml_s = times * (inlet.flow_ml_s or 0.0)
     if shape := case.input.geometry:
         spacing_mm = shape.reference_mm / (case.voxelize.nodes_across or 20.0)
         made, _ = canonical(CanonicalInput(geometry=shape, spacing_mm=spacing_mm))
@@ -272,11 +274,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 0), metavar=("FIRST", "END"))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--named", nargs="+", choices=("demo", "fork", "stenosis"), default=())
+    parser.add_argument("--times", type=float, default=1.0, help="the flow of named vessels, by that of their cases")
     parser.add_argument("--across", type=float, default=16.0, help="nodes of the case's lattice across the narrowest")
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--commit", help="of what was run, where git cannot tell it")
     options = parser.parse_args()
-    makers = [partial(named, name) for name in options.named]
+    makers = [partial(named, name, options.times) for name in options.named]
     makers += [partial(of_drawn, kind, seed) for seed in range(*options.seeds) for kind in options.kinds]
     results: dict[str, Any] = {**provenance(options), "records": []}
     file = options.json or default_file("reduced-model", results["hardware"])

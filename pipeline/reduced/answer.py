@@ -100,10 +100,7 @@ def answered(model: ReducedModel, what: What, beyond: bool = False) -> Answer:
     total = dict(zip(balance.joints, state.total.tolist(), strict=True))
     arriving = dict(zip(balance.joints, (balance.arriving @ state.flow).tolist(), strict=True))
     through = {each.name: (1 if each.role == "outlet" else -1) * arriving[each.name] for each in model.openings}
-    pressure = {
-        each.name: total[each.name] - each.kinetic_mmhg_s2_ml2 * through[each.name] * abs(through[each.name])
-        for each in model.openings
-    }
+    pressure = {each.name: total[each.name] - each.head.at(abs(through[each.name])) for each in model.openings}
     beyond_runs = f"the flow is outside of that of the runs, {range_ml_s}"
     found = Answer(what.factor, flow, total, through, pressure, (beyond_runs,) if outside else ())
     doubts = (*found.reservations, *model.reservations, *doubts_of(model, found, whole))

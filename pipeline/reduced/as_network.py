@@ -78,10 +78,10 @@ def _segment(limb: Limb, model: ReducedModel, openings: dict[str, Opening]) -> d
 
 def _end_m(model: ReducedModel, opening: Opening | None) -> float | None:
     """Radius at an opening; none elsewhere, and where total and static pressure do not differ as they should."""
-    if opening is None or opening.kinetic_mmhg_s2_ml2 <= 0:
+    if opening is None or not opening.flow_ml_s or (head := opening.head.at(abs(opening.flow_ml_s))) <= 0:
         return None
-    head = opening.kinetic_mmhg_s2_ml2 * PASCAL_PER_MMHG / ML**2
-    return sqrt(sqrt(model.density_kg_m3 / (2 * head)) / pi)
+    speed_m_s = sqrt(2 * head * PASCAL_PER_MMHG / model.density_kg_m3)
+    return sqrt(abs(opening.flow_ml_s) * ML / speed_m_s / pi)
 
 
 def node(joint: str) -> str:

@@ -5,7 +5,7 @@ Unknown are the flows of E branches and the total pressures of J joints. Newton'
 
     P_start - P_stop = R Q + K Q|Q| + D (Q - s Q_a)|Q_a| + L (Q - Q_before)/dt,
     sum of Q at a joint = 0, or what enters at an inlet,
-    P - k q|q| = a + b q at an outlet with the outflow q, or q = a given flow.
+    P - h |q| - k q^2 = a + b q at an outlet with the outflow q, or q = a given flow.
 
 A steady flow has no L; over time each step is implicit.
 """
@@ -148,15 +148,15 @@ class Balance:
         slope[edges:, :edges] = self.arriving
         for name, enters in inflow.items():
             remainder[edges + self.joints.index(name)] += enters
-        kinetic = {each.name: each.kinetic_mmhg_s2_ml2 for each in self._model.openings}
+        head = {each.name: each.head for each in self._model.openings}
         for name, holds in outlets.items():
             j = self.joints.index(name)
             if not isinstance(holds, Line):
                 remainder[edges + j] -= holds
                 continue
             out = float(self.arriving[j] @ flow)
-            remainder[edges + j] = total[j] - kinetic[name] * out * abs(out) - holds.a_mmhg - holds.b_mmhg_s_ml * out
+            remainder[edges + j] = total[j] - head[name].at(abs(out)) - holds.a_mmhg - holds.b_mmhg_s_ml * out
             slope[edges + j] = 0.0
             slope[edges + j, edges + j] = 1.0
-            slope[edges + j, :edges] = -(2 * kinetic[name] * abs(out) + holds.b_mmhg_s_ml) * self.arriving[j]
+            slope[edges + j, :edges] = -(np.sign(out) * head[name].slope(out) + holds.b_mmhg_s_ml) * self.arriving[j]
         return remainder, slope

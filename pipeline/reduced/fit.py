@@ -228,18 +228,24 @@ def _opening(name: str, case: Run, others: Sequence[Run], summary: Mapping[str, 
     entry = case.openings[name]
     flow = entry["monitored_flow_ml_s"]
     pressure = entry["pressure_pa"] / PASCAL_PER_MMHG
-    squares = [run.openings[name]["monitored_flow_ml_s"] ** 2 for run in (case, *others)]
-    heads = [run.total[name] - run.openings[name]["pressure_pa"] / PASCAL_PER_MMHG for run in (case, *others)]
-    kinetic = float(np.dot(squares, heads) / np.dot(squares, squares)) if any(squares) else 0.0
+    flows = np.abs([run.openings[name]["monitored_flow_ml_s"] for run in others])
+    heads = np.array([_head(run, name) for run in others])
+    whole = np.array([whole_loss(run) for run in others])
+    head = scaled(fitted(flows, heads, whole), abs(flow), _head(case, name), whole_loss(case))
     return Opening(
         name=name,
         role=entry["role"],
         area_mm2=np.pi * entry["radius_mm"] ** 2,
-        kinetic_mmhg_s2_ml2=kinetic,
+        head=head,
         flow_ml_s=flow,
         pressure_mmhg=pressure,
         law=_law(summary["openings"][name], pressure) if entry["role"] == "outlet" else None,
     )
+
+
+def _head(run: Run, name: str) -> float:
+    """Total less static pressure of an opening, mmHg."""
+    return run.total[name] - float(run.openings[name]["pressure_pa"]) / PASCAL_PER_MMHG
 
 
 def _law(says: Mapping[str, Any], pressure_mmhg: float) -> Law:

@@ -3,7 +3,7 @@
 
 Between two joints of the vessel's tree the total pressure P = p + rho u^2/2 falls by R Q + K Q|Q| + L dQ/dt, with the
 flow Q of the branch; behind a fork by D (Q - s Q_a)|Q_a| more, Q_a being what arrives there and s the branch's part of
-it in the case. At an opening the static pressure is P less k Q|Q|. All in mmHg, mL and s.
+it in the case. At an opening the static pressure is P less h Q + k Q^2. All in mmHg, mL and s.
 """
 
 import json
@@ -98,7 +98,7 @@ class Opening(Section):
     name: str
     role: Literal["inlet", "outlet"]
     area_mm2: Positive
-    kinetic_mmhg_s2_ml2: Finite = Field(description="total less static pressure, over the square of the flow")
+    head: Loss = Field(description="total less static pressure, by the size of the flow")
     flow_ml_s: Finite = Field(description="of the case, into an inlet or out of an outlet")
     pressure_mmhg: Finite = Field(description="static, in the case's run")
     law: Law | None = Field(None, description="of an outlet")

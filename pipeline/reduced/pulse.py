@@ -140,7 +140,7 @@ class _March:
             through = self._leaving(each.name) * (1 if each.role == "outlet" else -1)
             total = float(self._state.total[self._balance.joints.index(each.name)])
             flows.append(through)
-            pressures.append(total - each.kinetic_mmhg_s2_ml2 * through * abs(through))
+            pressures.append(total - each.head.at(abs(through)))
         return [*flows, *pressures]
 
     def _line(self, name: str, law: Law, inflow_ml_s: float) -> Line | float:

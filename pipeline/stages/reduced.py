@@ -30,6 +30,8 @@ COLUMNS = (
     "resistance_mmhg_s_ml",
     "poiseuille_mmhg_s_ml",
     "square_mmhg_s2_ml2",
+    "part",
+    "division_mmhg_s2_ml2",
     "inertance_mmhg_s2_ml",
     "drop_mmhg",
     "square_part",

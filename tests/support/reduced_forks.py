@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from pipeline.haemodynamics.centreline_profile import Row
-from pipeline.reduced.model import Held, Law, Limb, Opening, ReducedModel
+from pipeline.reduced.model import Held, Law, Limb, Loss, Opening, ReducedModel
 from pipeline.reduced.run_file import OtherFlow
 from pipeline.reduced.runs import Way
 from solver.boundary.windkessel import PASCAL_PER_MMHG
@@ -52,7 +52,7 @@ def fork(left: Law | None = None, right: Law | None = None, inflow: float = 3.0,
             name=name,
             role="inlet" if name == "inlet" else "outlet",
             area_mm2=10.0,
-            kinetic_mmhg_s2_ml2=KINETIC[name],
+            head=Loss(resistance_mmhg_s_ml=0.0, square_mmhg_s2_ml2=KINETIC[name]),
             flow_ml_s=flows["trunk" if name == "inlet" else name],
             pressure_mmhg=80.0,
             law=laws.get(name),
@@ -100,7 +100,7 @@ def as_run(
             "flow_ml_s": passing[each.name],
             "monitored_flow_ml_s": passing[each.name],
             "total_pressure_pa": totals[each.name] * PASCAL_PER_MMHG,
-            "pressure_pa": (totals[each.name] - each.kinetic_mmhg_s2_ml2 * passing[each.name] ** 2) * PASCAL_PER_MMHG,
+            "pressure_pa": (totals[each.name] - each.head.at(passing[each.name])) * PASCAL_PER_MMHG,
         }
         for each in found.openings
     ]

@@ -11,6 +11,7 @@ from solver.boundary.curves import Series
 from solver.runtime.errors import StageError
 from tests.support.reduced_forks import KINETIC, LOSSES, WAYS, fork
 
+NONE = Loss(resistance_mmhg_s_ml=0.0, square_mmhg_s2_ml2=0.0)
 TRUNK, LEFT, RIGHT = (way.name for way in WAYS)
 
 
@@ -105,7 +106,7 @@ def test_a_pulse_through_a_windkessel_is_that_of_its_circuit():
         limb.model_copy(update={"resistance_mmhg_s_ml": 1e-6, "square_mmhg_s2_ml2": 0.0, "inertance_mmhg_s2_ml": 0.0})
         for limb in found.limbs
     )
-    still = tuple(each.model_copy(update={"kinetic_mmhg_s2_ml2": 0.0}) for each in found.openings)
+    still = tuple(each.model_copy(update={"head": NONE}) for each in found.openings)
     found = found.model_copy(update={"limbs": free, "openings": still})
     pulse = pulsed(found, Series(period, np.array([3.0 + 0j, 1.0 + 0j])), {})
     assert len(pulse.time_s) == STEPS
@@ -122,7 +123,7 @@ def test_inertia_of_a_pulse_leads_its_pressure():
     limbs = tuple(
         limb.model_copy(update={"resistance_mmhg_s_ml": 1e-6, "square_mmhg_s2_ml2": 0.0}) for limb in found.limbs
     )
-    still = tuple(each.model_copy(update={"kinetic_mmhg_s2_ml2": 0.0}) for each in found.openings)
+    still = tuple(each.model_copy(update={"head": NONE}) for each in found.openings)
     pulse = pulsed(
         found.model_copy(update={"limbs": limbs, "openings": still}), Series(1.0, np.array([3.0 + 0j, 1.0 + 0j])), {}
     )

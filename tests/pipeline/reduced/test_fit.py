@@ -74,7 +74,7 @@ def test_runs_of_a_fork_give_its_losses_back():
         assert limb.misfit < 1e-9
         assert limb.fitted_ml_s == pytest.approx((limb.flow_ml_s / 2, 2 * limb.flow_ml_s))
     for opening, kinetic in zip(found.openings, (0.02, 0.01, 0.03), strict=True):
-        assert opening.kinetic_mmhg_s2_ml2 == pytest.approx(kinetic, rel=1e-9)
+        assert opening.head.at(2.0) == pytest.approx(4 * kinetic, rel=1e-9)
     assert found.coarse_error == pytest.approx(1 / 0.9 - 1)
     assert "on the coarse lattice differs by +11%" in found.reservations[0]
     assert {(point.factor, point.lattice) for point in found.points} == {
