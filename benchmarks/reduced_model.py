@@ -86,8 +86,8 @@ def of_drawn(kind: str, seed: int) -> Given:
     drawn = drawn_flow(kind, seed)
     ends = [
         (name, point)
-        for limb in drawn.vessel.branches
-        for name, point in ((limb.start, limb.points_mm[0]), (limb.end, limb.points_mm[-1]))
+        for branch in drawn.vessel.branches
+        for name, point in ((branch.start, branch.points_mm[0]), (branch.end, branch.points_mm[-1]))
         if name
     ]
     openings = [{"name": n, "role": "inlet" if n == "inlet" else "outlet", "near_mm": p} for n, p in ends]
@@ -177,15 +177,15 @@ def fitted(given: Given, case: Solved, tree: Tree) -> ReducedModel:
 
 def one_run(model: ReducedModel) -> ReducedModel:
     """The model that the case's run alone would give: friction by Poiseuille's law, the rest as a square loss."""
-    limbs = []
-    for limb in model.limbs:
-        rest = limb.at(limb.flow_ml_s) - limb.poiseuille_mmhg_s_ml * limb.flow_ml_s
+    branches = []
+    for branch in model.branches:
+        rest = branch.at(branch.flow_ml_s) - branch.poiseuille_mmhg_s_ml * branch.flow_ml_s
         losses = {
-            "resistance_mmhg_s_ml": limb.poiseuille_mmhg_s_ml,
-            "square_mmhg_s2_ml2": rest / (limb.flow_ml_s * abs(limb.flow_ml_s)),
+            "resistance_mmhg_s_ml": branch.poiseuille_mmhg_s_ml,
+            "square_mmhg_s2_ml2": rest / (branch.flow_ml_s * abs(branch.flow_ml_s)),
         }
-        limbs.append(limb.model_copy(update=losses))
-    return model.model_copy(update={"limbs": tuple(limbs)})
+        branches.append(branch.model_copy(update=losses))
+    return model.model_copy(update={"branches": tuple(branches)})
 
 
 def errors(model: ReducedModel, truth: Solved, what: What) -> list[dict[str, Any]]:
@@ -240,7 +240,7 @@ def measured(given: Given, across: float) -> dict[str, Any]:
     fitting, began = time.perf_counter() - began, time.perf_counter()
     answered(model, What(2.0))
     answering = time.perf_counter() - began
-    linear = sum(limb.resistance_mmhg_s_ml * limb.flow_ml_s**2 for limb in model.limbs)
+    linear = sum(branch.resistance_mmhg_s_ml * branch.flow_ml_s**2 for branch in model.branches)
     found = []
     for factor in FACTORS:
         try:
@@ -253,8 +253,8 @@ def measured(given: Given, across: float) -> dict[str, Any]:
         "nodes": nodes.count,
         "spacing_ratio": model.spacing_ratio,
         "coarse_error": model.coarse_error,
-        "misfit": max(limb.misfit for limb in model.limbs),
-        "square_part": 1 - linear / sum(limb.at(limb.flow_ml_s) * limb.flow_ml_s for limb in model.limbs),
+        "misfit": max(branch.misfit for branch in model.branches),
+        "square_part": 1 - linear / sum(branch.at(branch.flow_ml_s) * branch.flow_ml_s for branch in model.branches),
         "reservations": list(model.reservations),
         "fitting_s": round(fitting, 1),
         "answering_s": round(answering, 4),

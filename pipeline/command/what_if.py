@@ -105,11 +105,11 @@ def record_of(model: ReducedModel, answer: Answer) -> dict[str, Any]:
             for outlet in model.with_role("outlet")
         ],
         "branches": {
-            limb.name: {
-                "flow_ml_s": answer.flow_ml_s[limb.name],
-                "total_drop_mmhg": limb.at(answer.flow_ml_s[limb.name]),
+            branch.name: {
+                "flow_ml_s": answer.flow_ml_s[branch.name],
+                "total_drop_mmhg": branch.at(answer.flow_ml_s[branch.name]),
             }
-            for limb in model.limbs
+            for branch in model.branches
         },
         "reservations": list(answer.reservations),
     }

@@ -8,7 +8,7 @@ from math import pi, sqrt
 import numpy as np
 
 from pipeline.reduced.balance import Balance, Line
-from pipeline.reduced.model import Behind, Held, Law, Limb, ReducedModel, Share
+from pipeline.reduced.model import Behind, Held, Law, ReducedBranch, ReducedModel, Share
 from solver.runtime.errors import StageError
 
 AT_ENDS = 1e-6
@@ -96,7 +96,7 @@ def answered(model: ReducedModel, what: What, beyond: bool = False) -> Answer:
     whole = sum(inflow.values())
     lines = {name: line_of(law, whole) for name, law in laws.items()}
     state = balance.solved(inflow, lines, balance.start())
-    flow = dict(zip((limb.name for limb in model.limbs), state.flow.tolist(), strict=True))
+    flow = dict(zip((branch.name for branch in model.branches), state.flow.tolist(), strict=True))
     total = dict(zip(balance.joints, state.total.tolist(), strict=True))
     arriving = dict(zip(balance.joints, (balance.arriving @ state.flow).tolist(), strict=True))
     through = {each.name: (1 if each.role == "outlet" else -1) * arriving[each.name] for each in model.openings}
@@ -139,28 +139,28 @@ def line_of(law: Law, inflow_ml_s: float) -> Line | float:
 def doubts_of(model: ReducedModel, answer: Answer, inflow_ml_s: float) -> list[str]:
     """Why an answer may not hold, in words."""
     found = []
-    for limb in model.limbs:
-        flow = answer.flow_ml_s[limb.name]
-        part, usual = flow / inflow_ml_s, limb.flow_ml_s / model.inflow_ml_s
-        low, high = limb.fitted_ml_s
-        arriving = sum(answer.flow_ml_s[other.name] for other in model.limbs if other.stop == limb.start)
-        known = max(SHIFT, BEYOND * limb.divided) * (arriving / inflow_ml_s if arriving else 1.0)
-        if flow * limb.flow_ml_s < 0:
-            found.append(f"branch {limb.name}: the flow turns round, and no run had that")
+    for branch in model.branches:
+        flow = answer.flow_ml_s[branch.name]
+        part, usual = flow / inflow_ml_s, branch.flow_ml_s / model.inflow_ml_s
+        low, high = branch.fitted_ml_s
+        arriving = sum(answer.flow_ml_s[other.name] for other in model.branches if other.stop == branch.start)
+        known = max(SHIFT, BEYOND * branch.divided) * (arriving / inflow_ml_s if arriving else 1.0)
+        if flow * branch.flow_ml_s < 0:
+            found.append(f"branch {branch.name}: the flow turns round, and no run had that")
         elif abs(part - usual) > max(SHIFT, known):
             found.append(
-                f"branch {limb.name}: {part:.0%} of the inflow passes, in the runs {usual:.0%}; what the fork takes"
+                f"branch {branch.name}: {part:.0%} of the inflow passes, in the runs {usual:.0%}; what the fork takes"
                 " then is not known"
             )
         elif not low - SHIFT * abs(low) <= flow <= high + SHIFT * abs(high):
-            found.append(f"branch {limb.name}: {flow:.3g} mL/s; the runs had {low:.3g} to {high:.3g} mL/s")
-        if (reynolds := _reynolds(model, limb, flow)) > LAMINAR:
-            found.append(f"branch {limb.name}: a Reynolds number of {reynolds:.0f}; the flow is not laminar")
-        if limb.lowest and answer.arterial:
-            least = answer.total_mmhg[limb.start] - limb.lowest.at(flow)
+            found.append(f"branch {branch.name}: {flow:.3g} mL/s; the runs had {low:.3g} to {high:.3g} mL/s")
+        if (reynolds := _reynolds(model, branch, flow)) > LAMINAR:
+            found.append(f"branch {branch.name}: a Reynolds number of {reynolds:.0f}; the flow is not laminar")
+        if branch.lowest and answer.arterial:
+            least = answer.total_mmhg[branch.start] - branch.lowest.at(flow)
             if least < 0:
                 found.append(
-                    f"branch {limb.name}: a static pressure of {least:.0f} mmHg at the narrowest place; the vessel"
+                    f"branch {branch.name}: a static pressure of {least:.0f} mmHg at the narrowest place; the vessel"
                     " would collapse there, and walls are rigid here"
                 )
     found += [
@@ -171,7 +171,7 @@ def doubts_of(model: ReducedModel, answer: Answer, inflow_ml_s: float) -> list[s
     return found
 
 
-def _reynolds(model: ReducedModel, limb: Limb, flow_ml_s: float) -> float:
+def _reynolds(model: ReducedModel, branch: ReducedBranch, flow_ml_s: float) -> float:
     """2 R U/nu in the least section of a branch."""
-    radius_m = 1e-3 * sqrt(limb.least_area_mm2 / pi)
+    radius_m = 1e-3 * sqrt(branch.least_area_mm2 / pi)
     return float(2 * abs(flow_ml_s) * 1e-6 * model.density_kg_m3 / (np.pi * radius_m * model.viscosity_pa_s))

@@ -13,7 +13,7 @@ from pipeline.case.settings.base import parse
 from pipeline.network.network_file import LossKeys, Network, Segment
 from pipeline.network.openings import Inlet, Pressure, Rcr, Resistance, Terminal
 from pipeline.network.writing import commented, network_text, rounded
-from pipeline.reduced.model import Behind, Limb, Opening, ReducedModel, Share
+from pipeline.reduced.model import Behind, Opening, ReducedBranch, ReducedModel, Share
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 
 STIFF_M_S = 40.0
@@ -44,7 +44,7 @@ def network_of(model: ReducedModel) -> str:
         "blood": {"density_kg_m3": rounded(model.density_kg_m3), "viscosity_pa_s": rounded(model.viscosity_pa_s)},
         "accept": ("density", "viscosity", "length", "radius", "resistance", "compliance"),
         "defaults": {"wave_speed_m_s": STIFF_M_S},
-        "segments": {f"branch{n + 1}": _segment(limb, model, openings) for n, limb in enumerate(model.limbs)},
+        "segments": {f"branch{n + 1}": _segment(branch, model, openings) for n, branch in enumerate(model.branches)},
         "inlets": {
             each.name: Inlet(flow_ml_s=rounded(each.flow_ml_s)).model_dump(exclude_unset=True)
             for each in model.with_role("inlet")
@@ -57,21 +57,21 @@ def network_of(model: ReducedModel) -> str:
     return network_text(parse(Network, values, "reduced model"), commented("\n".join(words)))
 
 
-def _segment(limb: Limb, model: ReducedModel, openings: dict[str, Opening]) -> dict[str, object]:
+def _segment(branch: ReducedBranch, model: ReducedModel, openings: dict[str, Opening]) -> dict[str, object]:
     """A branch."""
-    length_m = 1e-3 * max(limb.length_mm, 1e-3)
-    inertance = limb.inertance_mmhg_s2_ml * PASCAL_PER_MMHG / ML
-    area_m2 = model.density_kg_m3 * length_m / inertance if inertance else 1e-6 * limb.least_area_mm2
-    ends_m = [_end_m(model, openings.get(joint)) or sqrt(area_m2 / pi) for joint in (limb.start, limb.stop)]
+    length_m = 1e-3 * max(branch.length_mm, 1e-3)
+    inertance = branch.inertance_mmhg_s2_ml * PASCAL_PER_MMHG / ML
+    area_m2 = model.density_kg_m3 * length_m / inertance if inertance else 1e-6 * branch.least_area_mm2
+    ends_m = [_end_m(model, openings.get(joint)) or sqrt(area_m2 / pi) for joint in (branch.start, branch.stop)]
     middle_m = area_m2 / (2 * pi) * sum(1 / radius for radius in ends_m)  # so that the integral of ds/A is l/area_m2
     radii = (ends_m[0], middle_m, ends_m[1])
     return Segment(
-        nodes=(node(limb.start), node(limb.stop)),
+        nodes=(node(branch.start), node(branch.stop)),
         length_mm=rounded(1e3 * length_m),
         radius_mm=tuple(rounded(1e3 * radius) for radius in radii),
         loss=LossKeys(
-            resistance_mmhg_s_ml=rounded(limb.resistance_mmhg_s_ml),
-            square_mmhg_s2_ml2=rounded(limb.square_mmhg_s2_ml2),
+            resistance_mmhg_s_ml=rounded(branch.resistance_mmhg_s_ml),
+            square_mmhg_s2_ml2=rounded(branch.square_mmhg_s2_ml2),
         ),
     ).model_dump(exclude_unset=True)
 
@@ -107,7 +107,7 @@ def _terminal(outlet: Opening, model: ReducedModel) -> Terminal:
             distal_pressure_mmhg=rounded(law.distal_pressure_mmhg),
         )
     if isinstance(law, Share):
-        lost = sum(abs(limb.at(limb.flow_ml_s)) for limb in model.limbs)
+        lost = sum(abs(branch.at(branch.flow_ml_s)) for branch in model.branches)
         resistance = STEEP * lost / outlet.flow_ml_s
         return Resistance(
             type="resistance",

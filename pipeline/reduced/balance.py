@@ -61,23 +61,23 @@ class Balance:
 
     def __init__(self, model: ReducedModel) -> None:
         self._model = model
-        limbs = model.limbs
-        self.joints = list(dict.fromkeys(joint for limb in limbs for joint in (limb.start, limb.stop)))
-        self.arriving = np.zeros((len(self.joints), len(limbs)))
-        for k, limb in enumerate(limbs):
-            self.arriving[self.joints.index(limb.stop), k] += 1
-            self.arriving[self.joints.index(limb.start), k] -= 1
-        self._fed = np.array([[float(other.stop == limb.start) for other in limbs] for limb in limbs])
-        self._division = np.array([limb.division_mmhg_s2_ml2 for limb in limbs])
-        self._part = np.array([limb.part for limb in limbs])
-        self._linear = np.array([limb.resistance_mmhg_s_ml for limb in limbs])
-        self._square = np.array([limb.square_mmhg_s2_ml2 for limb in limbs])
-        self._inertance = np.array([limb.inertance_mmhg_s2_ml for limb in limbs])
+        branches = model.branches
+        self.joints = list(dict.fromkeys(joint for branch in branches for joint in (branch.start, branch.stop)))
+        self.arriving = np.zeros((len(self.joints), len(branches)))
+        for k, branch in enumerate(branches):
+            self.arriving[self.joints.index(branch.stop), k] += 1
+            self.arriving[self.joints.index(branch.start), k] -= 1
+        self._fed = np.array([[float(other.stop == branch.start) for other in branches] for branch in branches])
+        self._division = np.array([branch.division_mmhg_s2_ml2 for branch in branches])
+        self._part = np.array([branch.part for branch in branches])
+        self._linear = np.array([branch.resistance_mmhg_s_ml for branch in branches])
+        self._square = np.array([branch.square_mmhg_s2_ml2 for branch in branches])
+        self._inertance = np.array([branch.inertance_mmhg_s2_ml for branch in branches])
 
     def start(self) -> State:
         """The state of the case's run, nearly: its flows and the level of its pressures."""
         level = float(np.mean([each.pressure_mmhg for each in self._model.openings]))
-        return State(np.array([limb.flow_ml_s for limb in self._model.limbs]), np.full(len(self.joints), level))
+        return State(np.array([branch.flow_ml_s for branch in self._model.branches]), np.full(len(self.joints), level))
 
     def solved(
         self,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.reduced.answer import Answer, What, answered
-from pipeline.reduced.model import Behind, Held, Law, Limb, Loss, Opening, Point, ReducedModel, Share
+from pipeline.reduced.model import Behind, Held, Law, Loss, Opening, Point, ReducedBranch, ReducedModel, Share
 from pipeline.reduced.runs import Run, Shape, Way
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.runtime.errors import StageError
@@ -144,7 +144,7 @@ def model_of(
     if not (whole > 0).all() or not whole_loss(case) > 0:
         raise StageError("the total pressure does not fall from the inlets to the outlets: no reduced model")
     every = (*others, divided) if divided else tuple(others)
-    limbs = tuple(_limb(way, shapes[way.name], _Feeding.of(way, ways), case, every) for way in ways)
+    branches = tuple(_branch(way, shapes[way.name], _Feeding.of(way, ways), case, every) for way in ways)
     openings = tuple(_opening(name, case, others, summary) for name in case.openings)
     again = next((run for run in others if run.factor == 1.0), None)
     factors = [run.factor for run in others]
@@ -152,11 +152,11 @@ def model_of(
         density_kg_m3=summary["numbers"]["density_kg_m3"],
         viscosity_pa_s=summary["numbers"]["viscosity_m2_s"] * summary["numbers"]["density_kg_m3"],
         factors=(min(factors), max(factors)),
-        limbs=limbs,
+        branches=branches,
         openings=openings,
         spacing_ratio=spacing_ratio,
         coarse_error=whole_loss(again) / whole_loss(case) - 1 if again else 0.0,
-        reservations=(*reservations, *_doubts(limbs)),
+        reservations=(*reservations, *_doubts(branches)),
     )
     points = [point for run in others for point in compared(found, run, "coarse")]
     return found.model_copy(update={"points": (*compared(found, case, "case"), *points)})
@@ -182,7 +182,7 @@ class _Feeding:
         return run.flow[way.name] / arriving if arriving else 1.0
 
 
-def _limb(way: Way, shape: Shape, feeding: _Feeding, case: Run, runs: Sequence[Run]) -> Limb:
+def _branch(way: Way, shape: Shape, feeding: _Feeding, case: Run, runs: Sequence[Run]) -> ReducedBranch:
     """One branch."""
     flow, part = np.array([run.flow[way.name] for run in runs]), feeding.part(way, case)
     drop = np.array([run.total[way.start] - run.total[way.stop] for run in runs])
@@ -195,7 +195,7 @@ def _limb(way: Way, shape: Shape, feeding: _Feeding, case: Run, runs: Sequence[R
         loss, division = _with_division(flow, moved, drop, whole)
     rest = drop - [loss.at(q) for q in flow] - division * moved
     here, now = case.flow[way.name], case.total[way.start] - case.total[way.stop]
-    return Limb(
+    return ReducedBranch(
         **scaled(loss, here, now, whole_loss(case)).model_dump(),
         name=way.name,
         start=way.start,
@@ -278,16 +278,16 @@ def compared(model: ReducedModel, run: Run, lattice: str) -> list[Point]:
     ]
 
 
-def _doubts(limbs: Sequence[Limb]) -> list[str]:
+def _doubts(branches: Sequence[ReducedBranch]) -> list[str]:
     """Where the fit itself says that it does not hold."""
     found = []
-    for limb in limbs:
-        low, high = limb.fitted_ml_s
+    for branch in branches:
+        low, high = branch.fitted_ml_s
         if low < 0 < high:
-            found.append(f"the flow in branch {limb.name} turns round between the runs: what it loses is not known")
-        elif limb.slope(max(abs(low), abs(high))) <= 0 and abs(limb.at(high)) > 0:
+            found.append(f"the flow in branch {branch.name} turns round between the runs: what it loses is not known")
+        elif branch.slope(max(abs(low), abs(high))) <= 0 and abs(branch.at(high)) > 0:
             found.append(
-                f"the pressure in branch {limb.name} falls by less where more flows, as behind a fork that gives it"
+                f"the pressure in branch {branch.name} falls by less where more flows, as behind a fork that gives it"
                 " energy: it holds for the division of flow of the runs alone"
             )
     return found

@@ -67,7 +67,7 @@ class Loss(Section):
         return self.resistance_mmhg_s_ml + 2 * self.square_mmhg_s2_ml2 * abs(flow_ml_s)
 
 
-class Limb(Loss):
+class ReducedBranch(Loss):
     """A branch between two joints; its flow counts from the first to the second."""
 
     name: str
@@ -127,7 +127,7 @@ class ReducedModel(Section):
     density_kg_m3: Positive
     viscosity_pa_s: Positive
     factors: tuple[Positive, Positive] = Field(description="least and largest flow of the runs, by that of the case")
-    limbs: tuple[Limb, ...] = Field(min_length=1)
+    branches: tuple[ReducedBranch, ...] = Field(min_length=1)
     openings: tuple[Opening, ...] = Field(min_length=2)
     spacing_ratio: Positive = Field(description="spacing of the runs at other flows over that of the case")
     coarse_error: Finite = Field(description="whole loss on that lattice over that on the case's, less 1, at its flow")

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.reduced.model import Limb, Point, ReducedModel
+from pipeline.reduced.model import Point, ReducedBranch, ReducedModel
 from pipeline.reporting.tables import DASH, column, number
 
 BRANCHES = ("branch", "flow (mL/s)", "R (mmHg s/mL)", "K (mmHg s²/mL²)", "L (mmHg s²/mL)", "drop (mmHg)", "of it K Q²")
@@ -29,31 +29,31 @@ def reduced_section(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "inflows": f"{number(low * model.inflow_ml_s)} to {number(high * model.inflow_ml_s)}",
         "reservations": model.reservations,
         "branch_head": BRANCHES,
-        "branches": _branches(model.limbs),
+        "branches": _branches(model.branches),
         "point_head": POINTS,
         "points": [_point(point) for point in model.points],
         "ratio": number(model.spacing_ratio),
     }
 
 
-def _branches(limbs: tuple[Limb, ...]) -> list[Row]:
+def _branches(branches: tuple[ReducedBranch, ...]) -> list[Row]:
     """A row a branch, at the flow of the case."""
-    drops = [limb.at(limb.flow_ml_s) for limb in limbs]
+    drops = [branch.at(branch.flow_ml_s) for branch in branches]
     columns = [
-        [limb.name for limb in limbs],
-        column([limb.flow_ml_s for limb in limbs]),
-        column([limb.resistance_mmhg_s_ml for limb in limbs]),
-        column([limb.square_mmhg_s2_ml2 for limb in limbs]),
-        column([limb.inertance_mmhg_s2_ml for limb in limbs]),
+        [branch.name for branch in branches],
+        column([branch.flow_ml_s for branch in branches]),
+        column([branch.resistance_mmhg_s_ml for branch in branches]),
+        column([branch.square_mmhg_s2_ml2 for branch in branches]),
+        column([branch.inertance_mmhg_s2_ml for branch in branches]),
         column(drops),
-        [_part(limb, drop) for limb, drop in zip(limbs, drops, strict=True)],
+        [_part(branch, drop) for branch, drop in zip(branches, drops, strict=True)],
     ]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _part(limb: Limb, drop: float) -> str:
+def _part(branch: ReducedBranch, drop: float) -> str:
     """The square part of a drop; a dash where both parts have opposite signs, so that it would be none."""
-    square = limb.square_mmhg_s2_ml2 * limb.flow_ml_s * abs(limb.flow_ml_s)
+    square = branch.square_mmhg_s2_ml2 * branch.flow_ml_s * abs(branch.flow_ml_s)
     return f"{square / drop:.0%}" if drop and 0 <= square / drop <= 1 else DASH
 
 

@@ -16,7 +16,7 @@ from pipeline.files.table import write_table
 from pipeline.haemodynamics.centreline_profile import Row
 from pipeline.reduced.as_network import network_of
 from pipeline.reduced.fit import model_of, on_whole
-from pipeline.reduced.model import Limb, ReducedModel
+from pipeline.reduced.model import ReducedBranch, ReducedModel
 from pipeline.reduced.run_file import KEPT, OtherFlow
 from pipeline.reduced.runs import require_ends, run_of, shape_of
 from solver.runtime.command_line import run_stage
@@ -105,13 +105,13 @@ def reduced(
     return found.model_copy(update={"reservations": (*found.reservations, doubt)})
 
 
-def row(limb: Limb) -> dict[str, Any]:
+def row(branch: ReducedBranch) -> dict[str, Any]:
     """A row of the table: a branch at the flow of the case."""
-    drop = limb.at(limb.flow_ml_s)
-    square = limb.square_mmhg_s2_ml2 * limb.flow_ml_s * abs(limb.flow_ml_s)
+    drop = branch.at(branch.flow_ml_s)
+    square = branch.square_mmhg_s2_ml2 * branch.flow_ml_s * abs(branch.flow_ml_s)
     values = {
-        **limb.model_dump(),
-        "branch": limb.name,
+        **branch.model_dump(),
+        "branch": branch.name,
         "drop_mmhg": drop,
         "square_part": square / drop if drop else None,
     }
@@ -142,20 +142,23 @@ def _compute(job: Job) -> None:
     parse(ReducedSettings, job.settings, "--settings")
     others = sorted((OtherFlow.read(path) for path in job.lists["runs"]), key=lambda each: each.factor)
     sections = read_sections(job.inputs["along"]) if "along" in job.inputs else []
-    found = reduced(others, read_json(job.inputs["indices"]), sections, read_json(job.inputs["summary"]))
-    for limb in found.limbs:
+    try:
+        found = reduced(others, read_json(job.inputs["indices"]), sections, read_json(job.inputs["summary"]))
+    except StageError as error:
+        raise StageError(f"{error}; or set reduced.flows: [], and the case does without a reduced model") from None
+    for branch in found.branches:
         job.log.info(
             "branch %s: R %.4g mmHg s/mL, K %.4g mmHg s2/mL2, L %.4g mmHg s2/mL",
-            limb.name,
-            limb.resistance_mmhg_s_ml,
-            limb.square_mmhg_s2_ml2,
-            limb.inertance_mmhg_s2_ml,
+            branch.name,
+            branch.resistance_mmhg_s_ml,
+            branch.square_mmhg_s2_ml2,
+            branch.inertance_mmhg_s2_ml,
         )
     for doubt in found.reservations:
         job.log.warning("warning: %s", doubt)
     found.write(job.outputs["model"])
     job.outputs["network"].write_text(network_of(found), encoding="utf-8")
-    write_table(job.outputs["table"], COLUMNS, [row(limb) for limb in found.limbs])
+    write_table(job.outputs["table"], COLUMNS, [row(branch) for branch in found.branches])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from pipeline.haemodynamics.centreline_profile import Row
-from pipeline.reduced.model import Held, Law, Limb, Loss, Opening, ReducedModel
+from pipeline.reduced.model import Held, Law, Loss, Opening, ReducedBranch, ReducedModel
 from pipeline.reduced.run_file import OtherFlow
 from pipeline.reduced.runs import Way
 from solver.boundary.windkessel import PASCAL_PER_MMHG
@@ -29,8 +29,8 @@ SUMMARY = {
 def fork(left: Law | None = None, right: Law | None = None, inflow: float = 3.0, **changes) -> ReducedModel:
     """The fork, its outlets held at 80 mmHg unless laws are given; flows of the case are not those that follow."""
     flows = {"trunk": inflow, "left": 0.6 * inflow, "right": 0.4 * inflow}
-    limbs = tuple(
-        Limb(
+    branches = tuple(
+        ReducedBranch(
             name=way.name,
             start=way.start,
             stop=way.stop,
@@ -60,7 +60,7 @@ def fork(left: Law | None = None, right: Law | None = None, inflow: float = 3.0,
         for name in KINETIC
     )
     values = {"factors": (0.5, 2.0), "spacing_ratio": 1.5, "coarse_error": 0.0} | changes
-    return ReducedModel(density_kg_m3=DENSITY, viscosity_pa_s=VISCOSITY, limbs=limbs, openings=openings, **values)
+    return ReducedModel(density_kg_m3=DENSITY, viscosity_pa_s=VISCOSITY, branches=branches, openings=openings, **values)
 
 
 def as_run(
@@ -71,27 +71,31 @@ def as_run(
     Each branch has two sections; all that the fork takes is behind the trunk's last one.
     """
     totals, sections = {}, list[Row]()
-    for limb in found.limbs:
-        flow = flows[limb.name]
-        totals.setdefault(limb.start, 100.0)
-        moved = flow - limb.part * flows[found.limbs[0].name] if limb.start == "bifurcation_1" else 0.0
-        other = limb.division_mmhg_s2_ml2 * moved * flows[found.limbs[0].name]
-        totals[limb.stop] = totals[limb.start] - scale * (limb.at(flow) + other)
-    for way, limb in zip(WAYS, found.limbs, strict=True):
-        for part, joint in ((0.25, limb.start), (1.0, limb.stop)):
-            total = totals[limb.start] + part * (totals[limb.stop] - totals[limb.start]) if part < 1 else totals[joint]
+    for branch in found.branches:
+        flow = flows[branch.name]
+        totals.setdefault(branch.start, 100.0)
+        moved = flow - branch.part * flows[found.branches[0].name] if branch.start == "bifurcation_1" else 0.0
+        other = branch.division_mmhg_s2_ml2 * moved * flows[found.branches[0].name]
+        totals[branch.stop] = totals[branch.start] - scale * (branch.at(flow) + other)
+    for way, branch in zip(WAYS, found.branches, strict=True):
+        for part, joint in ((0.25, branch.start), (1.0, branch.stop)):
+            total = (
+                totals[branch.start] + part * (totals[branch.stop] - totals[branch.start])
+                if part < 1
+                else totals[joint]
+            )
             sections.append(
                 {
                     "branch": way.id,
                     "way_mm": part * way.length_mm,
                     "area_mm2": np.pi * way.radius_mm**2,
-                    "flow_ml_s": flows[limb.name],
+                    "flow_ml_s": flows[branch.name],
                     "pressure_pa": (total - 0.5) * PASCAL_PER_MMHG,
                     "total_pressure_pa": total * PASCAL_PER_MMHG,
                 }
             )
-    passing = {limb.start: flows[limb.name] for limb in found.limbs[:1]}
-    passing |= {limb.stop: flows[limb.name] for limb in found.limbs[1:]}
+    passing = {branch.start: flows[branch.name] for branch in found.branches[:1]}
+    passing |= {branch.stop: flows[branch.name] for branch in found.branches[1:]}
     openings = [
         {
             "name": each.name,
@@ -112,7 +116,8 @@ def as_run(
 def runs(found: ReducedModel, factors=(0.5, 1.0, 2.0), scale: float = 1.0) -> list[OtherFlow]:
     """Runs of a model at flows in proportion to those of its case."""
     return [
-        as_run(found, factor, {limb.name: factor * limb.flow_ml_s for limb in found.limbs}, scale) for factor in factors
+        as_run(found, factor, {branch.name: factor * branch.flow_ml_s for branch in found.branches}, scale)
+        for factor in factors
     ]
 
 

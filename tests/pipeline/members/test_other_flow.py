@@ -46,10 +46,10 @@ def test_runs_of_a_pipe_make_a_model_with_its_resistance(vessel):
     indices = {"openings": list(runs[1].openings), "times": 1, "unsettled": None}
     model = reduced(runs, indices, runs[1].sections, summary)
     exact = 8 * 3.5e-3 * LENGTH * 1e-3 / (np.pi * (RADIUS * 1e-3) ** 4) * 1e-6 / 133.322
-    limb = model.limbs[0]
-    assert limb.poiseuille_mmhg_s_ml == pytest.approx(exact, rel=0.03)  # a polygon of 32 sides has 0.6 % less area
-    assert limb.resistance_mmhg_s_ml == pytest.approx(exact, rel=0.06)
-    assert abs(limb.square_mmhg_s2_ml2) * FLOW < 0.03 * exact
+    branch = model.branches[0]
+    assert branch.poiseuille_mmhg_s_ml == pytest.approx(exact, rel=0.03)  # a polygon of 32 sides has 0.6 % less area
+    assert branch.resistance_mmhg_s_ml == pytest.approx(exact, rel=0.06)
+    assert abs(branch.square_mmhg_s2_ml2) * FLOW < 0.03 * exact
     assert model.coarse_error == 0
     assert model.reservations == ()
 

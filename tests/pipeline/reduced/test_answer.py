@@ -82,8 +82,8 @@ def test_a_lumen_whose_pressure_falls_below_that_around_it_is_said():
     """The lowest static pressure is 100 Q below the start: -218 mmHg where 3 mL/s come in at 82 mmHg."""
     found = fork()
     lowest = Loss(resistance_mmhg_s_ml=100.0, square_mmhg_s2_ml2=0.0)
-    limbs = (found.limbs[0].model_copy(update={"lowest": lowest}), *found.limbs[1:])
-    said = answered(found.model_copy(update={"limbs": limbs}), What()).reservations
+    branches = (found.branches[0].model_copy(update={"lowest": lowest}), *found.branches[1:])
+    said = answered(found.model_copy(update={"branches": branches}), What()).reservations
     assert "would collapse" in said[0]
 
 
@@ -103,11 +103,11 @@ def test_a_pulse_through_a_windkessel_is_that_of_its_circuit():
     law = Behind(proximal_mmhg_s_ml=proximal, distal_mmhg_s_ml=distal, compliance_ml_mmhg=compliance)
     found = fork(left=law, right=Share(part=0.4))
     free = tuple(
-        limb.model_copy(update={"resistance_mmhg_s_ml": 1e-6, "square_mmhg_s2_ml2": 0.0, "inertance_mmhg_s2_ml": 0.0})
-        for limb in found.limbs
+        branch.model_copy(update={"resistance_mmhg_s_ml": 1e-6, "square_mmhg_s2_ml2": 0.0, "inertance_mmhg_s2_ml": 0.0})
+        for branch in found.branches
     )
     still = tuple(each.model_copy(update={"head": NONE}) for each in found.openings)
-    found = found.model_copy(update={"limbs": free, "openings": still})
+    found = found.model_copy(update={"branches": free, "openings": still})
     pulse = pulsed(found, Series(period, np.array([3.0 + 0j, 1.0 + 0j])), {})
     assert len(pulse.time_s) == STEPS
     turning = 2j * np.pi / period
@@ -120,12 +120,14 @@ def test_a_pulse_through_a_windkessel_is_that_of_its_circuit():
 def test_inertia_of_a_pulse_leads_its_pressure():
     """Between held outlets without losses, p = (L1 + L2/2) dq/dt: both branches behind the trunk are alike."""
     found, inertance = fork(), 0.01
-    limbs = tuple(
-        limb.model_copy(update={"resistance_mmhg_s_ml": 1e-6, "square_mmhg_s2_ml2": 0.0}) for limb in found.limbs
+    branches = tuple(
+        branch.model_copy(update={"resistance_mmhg_s_ml": 1e-6, "square_mmhg_s2_ml2": 0.0}) for branch in found.branches
     )
     still = tuple(each.model_copy(update={"head": NONE}) for each in found.openings)
     pulse = pulsed(
-        found.model_copy(update={"limbs": limbs, "openings": still}), Series(1.0, np.array([3.0 + 0j, 1.0 + 0j])), {}
+        found.model_copy(update={"branches": branches, "openings": still}),
+        Series(1.0, np.array([3.0 + 0j, 1.0 + 0j])),
+        {},
     )
     expected = 80 - 1.5 * inertance * 2 * np.pi * np.sin(2 * np.pi * pulse.time_s)
     np.testing.assert_allclose(pulse.pressure_mmhg["inlet"], expected, atol=0.01 * 1.5 * inertance * 2 * np.pi)

@@ -68,11 +68,11 @@ def test_runs_of_a_fork_give_its_losses_back():
     truth = fork()
     case = runs(truth, (1.0,), scale=0.9)[0]
     found = reduced(runs(truth), indices(case), case.sections, SUMMARY)
-    for limb, (linear, square) in zip(found.limbs, LOSSES.values(), strict=True):
-        assert limb.resistance_mmhg_s_ml == pytest.approx(0.9 * linear, rel=1e-9)
-        assert limb.square_mmhg_s2_ml2 == pytest.approx(0.9 * square, abs=1e-9)
-        assert limb.misfit < 1e-9
-        assert limb.fitted_ml_s == pytest.approx((limb.flow_ml_s / 2, 2 * limb.flow_ml_s))
+    for branch, (linear, square) in zip(found.branches, LOSSES.values(), strict=True):
+        assert branch.resistance_mmhg_s_ml == pytest.approx(0.9 * linear, rel=1e-9)
+        assert branch.square_mmhg_s2_ml2 == pytest.approx(0.9 * square, abs=1e-9)
+        assert branch.misfit < 1e-9
+        assert branch.fitted_ml_s == pytest.approx((branch.flow_ml_s / 2, 2 * branch.flow_ml_s))
     for opening, kinetic in zip(found.openings, (0.02, 0.01, 0.03), strict=True):
         assert opening.head.at(2.0) == pytest.approx(4 * kinetic, rel=1e-9)
     assert found.coarse_error == pytest.approx(1 / 0.9 - 1)
@@ -86,19 +86,19 @@ def test_runs_of_a_fork_give_its_losses_back():
 def test_a_run_with_another_division_gives_what_forks_lose_by_it():
     """D of 0.4 and -0.2 mmHg s2/mL2 come back with R and K, and the fork by hand has the pressures of its flows."""
     truth = fork()
-    limbs = tuple(
-        limb.model_copy(update={"part": part, "division_mmhg_s2_ml2": division})
-        for limb, part, division in zip(truth.limbs, (1.0, 0.6, 0.4), (0.0, 0.4, -0.2), strict=True)
+    branches = tuple(
+        branch.model_copy(update={"part": part, "division_mmhg_s2_ml2": division})
+        for branch, part, division in zip(truth.branches, (1.0, 0.6, 0.4), (0.0, 0.4, -0.2), strict=True)
     )
-    truth = truth.model_copy(update={"limbs": limbs})
-    flows = dict(zip((limb.name for limb in limbs), (3.0, 2.1, 0.9), strict=True))
+    truth = truth.model_copy(update={"branches": branches})
+    flows = dict(zip((branch.name for branch in branches), (3.0, 2.1, 0.9), strict=True))
     case, other = runs(truth, (1.0,))[0], as_run(truth, 1.0, flows, division=0.2)
     found = reduced([*runs(truth), other], indices(case), case.sections, SUMMARY)
-    for limb, before in zip(found.limbs, limbs, strict=True):
-        assert limb.resistance_mmhg_s_ml == pytest.approx(before.resistance_mmhg_s_ml, rel=1e-9)
-        assert limb.division_mmhg_s2_ml2 == pytest.approx(before.division_mmhg_s2_ml2, abs=1e-9)
-        assert limb.part == pytest.approx(before.part)
-    assert [limb.divided for limb in found.limbs] == pytest.approx([0, 0.1, 0.1])
+    for branch, before in zip(found.branches, branches, strict=True):
+        assert branch.resistance_mmhg_s_ml == pytest.approx(before.resistance_mmhg_s_ml, rel=1e-9)
+        assert branch.division_mmhg_s2_ml2 == pytest.approx(before.division_mmhg_s2_ml2, abs=1e-9)
+        assert branch.part == pytest.approx(before.part)
+    assert [branch.divided for branch in found.branches] == pytest.approx([0, 0.1, 0.1])
     static = {name: each / PASCAL_PER_MMHG for name, each in _static(other).items()}
     laws = {"left": Held(pressure_mmhg=static["left"]), "right": Held(pressure_mmhg=static["right"])}
     says = answered(found, What(1.0, laws))
@@ -115,8 +115,8 @@ def test_without_a_centreline_the_case_scales_all_losses_alike():
     truth = fork()
     case = runs(truth, (1.0,), scale=0.95)[0]
     found = reduced(runs(truth), indices(case), [], SUMMARY)
-    for limb, (linear, _) in zip(found.limbs, LOSSES.values(), strict=True):
-        assert limb.resistance_mmhg_s_ml == pytest.approx(0.95 * linear, rel=1e-9)
+    for branch, (linear, _) in zip(found.branches, LOSSES.values(), strict=True):
+        assert branch.resistance_mmhg_s_ml == pytest.approx(0.95 * linear, rel=1e-9)
     assert found.reservations == ()
 
 
@@ -177,8 +177,8 @@ def test_the_file_is_read_back_and_others_are_refused(tmp_path):
         ReducedModel.read(tmp_path / "flow.json")
     with pytest.raises(StageError, match="not the file of a run at another flow"):
         type(others[0]).read(tmp_path / "reduced.json")
-    assert tuple(row(found.limbs[0])) == COLUMNS
-    assert row(found.limbs[0])["square_part"] == pytest.approx(0.15 * 3 / (0.9 + 0.15 * 3))
+    assert tuple(row(found.branches[0])) == COLUMNS
+    assert row(found.branches[0])["square_part"] == pytest.approx(0.15 * 3 / (0.9 + 0.15 * 3))
 
 
 def test_the_table_of_the_centreline_gives_its_sections(tmp_path):
