@@ -3,9 +3,9 @@
 
 R and K of a branch are those whose drops R Q + K Q|Q| differ least, as parts of the whole loss of their run, from those
 of the runs at other flows, which are on a coarse lattice; then both are multiplied by the ratio of the drop in the run
-of the case to that of the fit at its flow, so that the case's own run is reproduced. A linear and a square part are
-what Young and Tsai (1973), doi:10.1016/0021-9290(73)90099-7, found of stenoses. What a branch loses behind a fork
-depends on the part of the flow that it gets, too: D is fitted with R and K where a run has another division.
+of the case to that on the coarse lattice at its flow. A linear and a square part are what Young and Tsai (1973),
+doi:10.1016/0021-9290(73)90099-7, found of stenoses. What a branch loses behind a fork depends on the part of the flow
+that it gets, too: D is fitted with R and K where a run has another division.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,9 +60,19 @@ def _least_squares(columns: Sequence[Floats], drop: Floats, whole: Floats) -> li
     return [float(value) for value in found]
 
 
-def scaled(loss: Loss, flow_ml_s: float, drop_mmhg: float, whole_mmhg: float) -> Loss:
-    """The loss, such that it has the drop of the case's run at its flow."""
-    before = loss.at(flow_ml_s)
+def scaled(loss: Loss, flow_ml_s: float, drop_mmhg: float, whole_mmhg: float, excess_mmhg: float = 0.0) -> Loss:
+    """The loss, by what the drop in the case's run is over that on the coarse lattice.
+
+    A fit that is above that of a run at its middle flow, as of losses with a power between 1 and 2, and below at the
+    others, stays so: a fit through the case's own run would be off by all of it at half and twice the flow.
+
+    Parameters
+    ----------
+    loss : fitted on the coarse lattice.
+    flow_ml_s, drop_mmhg, whole_mmhg : flow, drop, and loss of the whole vessel in the run of the case.
+    excess_mmhg : of the fit over the run on the coarse lattice at the flow of the case.
+    """
+    before = loss.at(flow_ml_s) - excess_mmhg
     ratio = drop_mmhg / before if abs(before) > LEAST_PART * whole_mmhg else 0.0
     if 1 / MOST_RATIO < ratio < MOST_RATIO:
         return Loss(
@@ -196,7 +206,7 @@ def _branch(way: Way, shape: Shape, feeding: _Feeding, case: Run, runs: Sequence
     rest = drop - [loss.at(q) for q in flow] - division * moved
     here, now = case.flow[way.name], case.total[way.start] - case.total[way.stop]
     return ReducedBranch(
-        **scaled(loss, here, now, whole_loss(case)).model_dump(),
+        **scaled(loss, here, now, whole_loss(case), _excess(loss, flow, drop, runs)).model_dump(),
         name=way.name,
         start=way.start,
         stop=way.stop,
@@ -219,8 +229,17 @@ def _lowest(way: Way, case: Run, runs: Sequence[Run], whole: Floats) -> Loss | N
     if not all(way.name in run.least for run in (case, *runs)):
         return None
     flow = np.array([run.flow[way.name] for run in runs])
-    loss = fitted(flow, np.array([run.total[way.start] - run.least[way.name] for run in runs]), whole)
-    return scaled(loss, case.flow[way.name], case.total[way.start] - case.least[way.name], whole_loss(case))
+    depth = np.array([run.total[way.start] - run.least[way.name] for run in runs])
+    loss, here = fitted(flow, depth, whole), case.total[way.start] - case.least[way.name]
+    return scaled(loss, case.flow[way.name], here, whole_loss(case), _excess(loss, flow, depth, runs))
+
+
+def _excess(loss: Loss, flow: Floats, drop: Floats, runs: Sequence[Run]) -> float:
+    """What a fit gives more than the run at the flow of the case on the coarse lattice, mmHg; 0 without such a run."""
+    for k, run in enumerate(runs):
+        if run.factor == 1.0:
+            return loss.at(float(flow[k])) - float(drop[k])
+    return 0.0
 
 
 def _opening(name: str, case: Run, others: Sequence[Run], summary: Mapping[str, Any]) -> Opening:
@@ -231,7 +250,8 @@ def _opening(name: str, case: Run, others: Sequence[Run], summary: Mapping[str, 
     flows = np.abs([run.openings[name]["monitored_flow_ml_s"] for run in others])
     heads = np.array([_head(run, name) for run in others])
     whole = np.array([whole_loss(run) for run in others])
-    head = scaled(fitted(flows, heads, whole), abs(flow), _head(case, name), whole_loss(case))
+    loss = fitted(flows, heads, whole)
+    head = scaled(loss, abs(flow), _head(case, name), whole_loss(case), _excess(loss, flows, heads, others))
     return Opening(
         name=name,
         role=entry["role"],
