@@ -100,7 +100,7 @@ class Carrier:
                 " a finer voxelize.spacing_mm"
             )
         carried = np.where(self.reached, velocity, 0.0)
-        faces = _between_nodes(self.beside, carried)
+        faces = between_nodes(self.beside, carried)
         faces[lattice.direction - 1, lattice.port_node] = self.through_openings(carried, flows)
         _add_differences(self.beside, self._potential(-faces.sum(axis=0), np.abs(velocity).max(initial=0.0)), faces)
         return faces
@@ -132,7 +132,7 @@ def balanced(flows: Reals) -> Reals:
     return flows - flows.sum() * np.abs(flows) / size if size else flows
 
 
-def _between_nodes(beside: NDArray[np.int32], velocity: Reals) -> Reals:
+def between_nodes(beside: NDArray[np.int32], velocity: Reals) -> Reals:
     """Mean of both nodes' velocities out through the face to each neighbour, (6, N)."""
     faces = np.zeros((6, len(beside)))
     for i, face in enumerate(faces):
