@@ -4,7 +4,7 @@
     python benchmarks/transport_limits.py --pipes 12 --seed 5 --json results.json
 
 Needs NumPy, Numba and h5py alone. Each pipe has a direction, a radius of 4 to 9 nodes and a length of 3 to 6 radii of
-its own, and developed flow. At each grid Peclet number (largest speed times spacing over diffusivity) are told:
+its own, and developed flow. At each grid Peclet number (largest speed times spacing over diffusivity) are given:
 
 - bolus: by how much the concentration goes below 0 and above what came in, where this rises at once, over a tenth, and
   over half of the transit time, and stays then;
@@ -121,10 +121,10 @@ def main() -> None:
         row["uniform"] = worst([each.uniform(peclet, each.faces) for each in pipes])
         row["divergent"] = worst([each.uniform(peclet, each.divergent) for each in pipes])
         rows.append(row)
-        told = "  ".join(f"{each['below']:.3f}/{each['above']:.3f}" for each in row["bolus"].values())
+        shown = "  ".join(f"{each['below']:.3f}/{each['above']:.3f}" for each in row["bolus"].values())
         age, uniform, divergent = row["age"], row["uniform"], row["divergent"]
         print(
-            f"{peclet:7g}   {told:45}   {age['least']:.4f}/{age['most']:.2f}/{age['outlet']:.4f}"
+            f"{peclet:7g}   {shown:45}   {age['least']:.4f}/{age['most']:.2f}/{age['outlet']:.4f}"
             f"   {uniform['least']:.5f} to {uniform['most']:.5f}, {divergent['least']:.2f} to {divergent['most']:.2f}",
             flush=True,
         )

@@ -276,11 +276,36 @@ BANDS = {
     ],
 }
 
+CARRIED = {
+    "volume_over_flow_s": 0.321,
+    "age": {
+        "median_s": 0.25,
+        "p90_s": 1.25,
+        "missing_share": 0.004,
+        "outlets": [{"name": "outlet", "mean_s": 0.3215}],
+        "sacs": [{"name": "sac", "mean_s": 1.125}],
+    },
+    "bolus": {
+        "duration_s": 0.16,
+        "held_at_end_share": 0.0195,
+        "outlets": [{"name": "outlet", "appears_s": 0.2, "peak_s": 0.3, "peak": 0.54, "mean_s": 0.34}],
+        "sacs": [{"name": "sac", "peak_share": 0.6, "peak_s": 0.4, "to_50_percent_s": 0.875, "to_10_percent_s": None}],
+    },
+    "numbers": {"diffusivity_m2_s": 6e-6, "grid_peclet": 10.0, "peclet_of_radius": 65.0},
+    "notes": ["the diffusivity is raised"],
+    "warnings": ["3 % of the bolus are still in the vessel"],
+}
+CURVES = "time_s,injected_share,vessel_share,washout:sac,concentration:outlet\n0.1,0.1,0.1,0,\n0.2,0.2,0.15,0.05,0.4\n"
+
 OPTIONAL = {
     "along": "centreline_flow.csv",
     "particles": "particles.json",
     "animation": "particles.gif",
     "pathlines": "pathlines.vtp",
+    "carried": "transport.json",
+    "curves": "transport.csv",
+    "strip": "angiogram.png",
+    "angiogram": "angiogram.webp",
     "grid": "grid_convergence.json",
     "bands": "uncertainty.json",
     "wall-map": "wall_uncertainty.vtp",
@@ -311,6 +336,10 @@ def enrich(results: Path, folder: Path) -> Path:
     (folder / "particles.json").write_text(json.dumps(PARTICLES))
     (folder / "uncertainty.json").write_text(json.dumps(BANDS))
     fork(reservations=("the flow fluctuates",)).write(folder / "reduced.json")
+    (folder / "transport.json").write_text(json.dumps(CARRIED))
+    (folder / "transport.csv").write_text(CURVES)
+    (folder / "angiogram.png").write_bytes(PNG)
+    Image.new("RGB", (8, 8)).save(folder / "angiogram.webp")
     frames = [Image.new("P", (8, 8), shade) for shade in (0, 200)]
     frames[0].save(folder / "particles.gif", save_all=True, append_images=frames[1:])
     _write_paths(folder / "pathlines.vtp")

@@ -41,6 +41,19 @@ def rows(html):
     return dict(re.findall(r'<tr><th scope="row">([^<]*)</th><td>([^<]*)</td></tr>', html))
 
 
+def test_the_page_has_what_the_flow_carries(rich, plain, tmp_path):
+    html, files = rich
+    assert "Age of blood and contrast" in html
+    assert rows(html)["age of the blood in the vessel: median"] == "0.250 s"
+    assert "<td>sac</td>" in html
+    assert "0.875" in html
+    assert "the diffusivity is raised." in html
+    assert "3 % of the bolus are still in the vessel" in html
+    assert {"angiogram.png", "dilution.png"} <= {*files}
+    without, _ = make(plain, tmp_path)
+    assert "Age of blood and contrast" not in without
+
+
 def test_a_reason_that_all_figures_have_stands_once():
     lost, coarse = check("volume cut off beyond the ends", "%", 0.05, ""), check("nodes across", "", 5.0, "")
     groups = [("flow", "reservation", [lost]), ("speeds", "unusable", [lost, coarse])]

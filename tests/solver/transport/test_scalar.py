@@ -116,6 +116,25 @@ def test_a_gaussian_moves_at_second_order():
     assert (orders > 1.9).all(), (errors, orders)
 
 
+@pytest.mark.parametrize("speed", [0.1, 0.05])
+def test_what_is_carried_spreads_by_the_diffusivity_less_four_times_the_square_of_the_speed(speed):
+    """From the first mode of a Gaussian of 8 nodes on a ring, whose dispersion adds less than half a per cent."""
+    size, diffusivity = 128, 0.01
+    nodes = periodic_box((size, 1, 1))
+    driver, faces = carried(nodes, np.repeat([[speed], [0], [0]], size, axis=1), diffusivity)
+    start = np.exp(-(((nodes.position[:, 0] - size / 2) / 8) ** 2) / 2)
+
+    def variance(values):
+        mode = np.abs((values * np.exp(2j * np.pi * nodes.position[:, 0] / size)).sum()) / values.sum()
+        return -2 * np.log(mode) / (2 * np.pi / size) ** 2
+
+    steps = 2 * round(size / speed / 2)
+    driver.begin(start, faces, np.zeros(0))
+    driver.advance(np.zeros((steps, 0)))
+    grown = (variance(driver.concentration()) - variance(start)) / (2 * steps)
+    np.testing.assert_allclose(grown / diffusivity, 1 - 4 * speed**2, atol=0.005)
+
+
 def quarter_of_a_pipe(radius, length):
     """A quarter of an endless pipe along x, between planes of symmetry, which let nothing through as walls do."""
     y, x = np.indices((int(radius) + 1,) * 2) + 0.5
