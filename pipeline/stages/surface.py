@@ -72,8 +72,8 @@ from solver.runtime.provenance import Job
 
 MAX_ANISOTROPY = 1.5
 """Largest ratio of the voxel's edges: with more, the surface has the steps of the slices."""
-MASK_REMEDY = "resample finer with filter.spacing_mm, or let the mask reach further along the vessel"
-"""Where fewer than two ends are open."""
+FINER = 0.6
+"""Spacing over that of the lumen which is proposed where fewer than two ends are open."""
 
 
 def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logger) -> Surface:
@@ -158,7 +158,11 @@ def _extract(
     scene.mark_ends(found)
     cut_radii = CUT_RADII if settings.cut_radii is None else settings.cut_radii
     border = tuple(traced.border.values())
-    cutting = Cutting(settings, least_mm, MASK_REMEDY, cut_radii, cut_radii + TIP_RADII, border)
+    remedy = (
+        f"resample finer with filter.spacing_mm, for instance {FINER * min(lumen.spacing_mm):.2g}, or let the mask"
+        " reach further along the vessel"
+    )
+    cutting = Cutting(settings, least_mm, remedy, cut_radii, cut_radii + TIP_RADII, border, shaved=shaved)
     close_on_request(found, cutting)
     asked_mm3 = given_mm3 - sum(side["volume_mm3"] for side in sides)
     mesh, field, whole_mm3 = _fitted(traced, asked_mm3, scene)

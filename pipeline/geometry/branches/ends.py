@@ -18,6 +18,7 @@ from pipeline.geometry.branches.border import (
 )
 from pipeline.geometry.branches.caps import describe
 from pipeline.geometry.branches.centreline import Ends
+from pipeline.geometry.branches.flat_faces import FlatFace, flat_face
 from pipeline.geometry.branches.openings import Cut, place_cut, widest_mm
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.side_branches import (
@@ -36,8 +37,15 @@ TIP_RADII = 1.0
 CUT_RADII = 0.5
 """Of a lumen an end is cut at least so many radii from the tip, unless ``surface.cut_radii`` is set."""
 
+IN_PLANE = 0.9
+"""Cosine of the angle between a face and the border, at least, where they may be the same."""
+
 ROUNDNESSES = (0.6, 0.4, 0.2)
 """Lower values of ``surface.cut_roundness`` that are tried where no section is round enough, for what is advised."""
+
+
+ASKED = "surface.closed_mm asks for it"
+"""Why an end stays closed that the settings name."""
 
 
 class TooFewEndsError(StageError):
@@ -67,6 +75,8 @@ class Cutting:
     border : sections of the image's border, where the ends beyond it are cut off.
     capped : ends of the surface that are openings already, numbered from 1 in this order.
     moved : where a cut is made for one that was placed; none: there.
+    shaved : sections in which the border shaves off a vessel's side. None: of a surface of no image, whose flat faces
+        are other ends already.
     """
 
     settings: SurfaceSettings
@@ -77,10 +87,11 @@ class Cutting:
     border: Sequence[Section] = ()
     capped: Sequence[Cut] = ()
     moved: Callable[[Mesh, Cut], Cut] | None = None
+    shaved: Sequence[Section] | None = None
 
 
 def close_on_request(found: Ends, cutting: Cutting) -> None:
-    """Close the ends that the settings name; at least two must stay open.
+    """Close the ends that the settings name; of a given surface at least two must stay open.
 
     Parameters
     ----------
@@ -90,14 +101,15 @@ def close_on_request(found: Ends, cutting: Cutting) -> None:
     Raises
     ------
     TooFewEndsError
-        If fewer than two ends stay open.
+        If fewer than two ends of a given surface stay open; of images flat faces may be ends, too.
     """
     for place in cutting.settings.closed_mm:
         if found.open:
             tips = found.centreline.points_mm[[end.rows[0] for end in found.open]]
             end = found.open.pop(int(np.argmin(np.linalg.norm(tips - np.array(place), axis=1))))
-            found.closed[end.rows[0]] = "surface.closed_mm asks for it"
-    _require_two([found.centreline.points_mm[end.rows[0]] for end in found.open], found, cutting)
+            found.closed[end.rows[0]] = ASKED
+    if cutting.shaved is None:
+        _require_two([found.centreline.points_mm[end.rows[0]] for end in found.open], found, cutting)
 
 
 def cut_ends(
@@ -126,7 +138,11 @@ def cut_ends(
     StageError
         If cuts overlap, or the surface is not closed in the end.
     """
-    cuts = _place_cuts(field, found, cutting, scene)
+    cuts = _place_cuts(field, found, cutting)
+    if len(cuts) < 2 and cutting.shaved is not None:
+        cuts += _at_flat_faces(mesh, found, cutting, cuts, log)
+    scene.mark_ends(found)
+    _require_two([cut.centre_mm for cut in cuts], found, cutting)
     for row, why in found.closed.items():
         log.info("end at %s stays closed: %s", words_mm(found.centreline.points_mm[row]), why)
     numbers = {id(cut): number for number, cut in enumerate(cuts, 1)}
@@ -202,7 +218,7 @@ def closed_ends(found: Ends) -> list[dict[str, Any]]:
     ]
 
 
-def _place_cuts(field: Volume, found: Ends, cutting: Cutting, scene: Scene) -> list[Cut]:
+def _place_cuts(field: Volume, found: Ends, cutting: Cutting) -> list[Cut]:
     """Cuts of the open ends, and what cannot be cut is closed."""
     settings, cuts = cutting.settings, list(cutting.capped)
     for end in list(found.open):
@@ -222,9 +238,42 @@ def _place_cuts(field: Volume, found: Ends, cutting: Cutting, scene: Scene) -> l
                 if place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, roundness):
                     found.cut_by[row] = roundness
                     break
-    scene.mark_ends(found)
-    _require_two([cut.centre_mm for cut in cuts], found, cutting)
     return cuts
+
+
+def _at_flat_faces(mesh: Mesh, found: Ends, cutting: Cutting, others: list[Cut], log: logging.Logger) -> list[Cut]:
+    """Cuts behind the flat faces of closed ends, which the image or a mask cut there: too short, or beside a sac.
+
+    They are taken where the vessel would be refused else: a stump that is cut off flat beside open ends stays closed.
+    """
+    points, radii, cuts = found.centreline.points_mm, found.centreline.radius_mm, list[Cut]()
+    for row, why in list(found.closed.items()):
+        if why == ASKED:
+            continue
+        face = flat_face(mesh, points[row], points, radii)
+        if face is None or face.radius_mm < cutting.least_mm or of_shaved_side(face, cutting.shaved or ()):
+            continue
+        cut = face.cut(cutting.cut_radii)
+        if all(np.linalg.norm(cut.centre_mm - other.centre_mm) > face.radius_mm for other in others + cuts):
+            cuts.append(cut)
+            log.info("end at %s is cut flat there: an opening, though %s", words_mm(face.middle_mm), why)
+            found.closed.pop(row)
+    return cuts
+
+
+def of_shaved_side(face: FlatFace, shaved: Sequence[Section]) -> bool:
+    """Whether a face lies in a section in which the border shaves off a side.
+
+    Parameters
+    ----------
+    face : an end's.
+    shaved : those sections.
+    """
+    return any(
+        abs(float(side.beyond_mm(face.middle_mm[None])[0])) < face.radius_mm / 2
+        and face.normal @ side.cut.normal > IN_PLANE
+        for side in shaved
+    )
 
 
 def _require_two(places_mm: list[NDArray[np.float64]], found: Ends, cutting: Cutting) -> None:
