@@ -42,6 +42,7 @@ FOLLOWED = (
     "set segment.cut_planes: ",
     "set segment.dark_sheets: ",
     "set segment.gaps: ",
+    "set segment.lower: ",
     "set segment.upper: ",
 )
 """Advice of failed checks that is followed, too."""

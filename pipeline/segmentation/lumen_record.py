@@ -25,6 +25,7 @@ from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
 from pipeline.segmentation.undecided import record_of_undecided
 from pipeline.segmentation.unlike_bodies import unlike_bodies
+from pipeline.segmentation.wall_layer import wall_layer, with_layer
 from pipeline.segmentation.wall_profile import record_of_dark_rim, record_of_rim, wall_profile
 
 THIN_VOXELS = 4
@@ -155,7 +156,8 @@ def _of_places(
 
     Where one threshold misses the volume, the mask's wall is none of the image's, beside which a faint sheet is seen.
     """
-    misses = abs((wall.get("local_edge") or {"change": 0.0})["change"]) > WRONG
+    edge = wall.get("local_edge") or {"change": 0.0}
+    misses = abs(edge.get("half_way", edge["change"])) > WRONG
     sheet = dark_sheet(problem.filtered.voxels, mask, problem.places, intensity, faint=not misses)
     words, key = record_of_sheet(sheet, mask, problem), "one_sided_sheet" if sheet and sheet.one_sided else "dark_sheet"
     beyond = gaps(problem, found, mask, intensity)
@@ -199,8 +201,9 @@ def _at_the_wall(
     edge = local_edge(problem, found, mask, intensity, radii)
     misses = not found.edge_based and abs(edge.change) > WRONG  # a wall far from half way has no profile of its own
     profile = None if misses else wall_profile(edge, radius, problem)
+    of_edge, layer = None if found.edge_based else record_of_edge(edge, problem), wall_layer(edge, radius)
     return {
-        "local_edge": None if found.edge_based else record_of_edge(edge, problem),
+        "local_edge": with_layer(of_edge, edge, layer, mask, problem) if layer else of_edge,
         "bright_wall": record_of_bright_wall(edge, mask, problem, intensity),
         "bright_rim": profile and record_of_rim(profile, edge, problem, intensity),
         "dark_rim": profile and record_of_dark_rim(profile, intensity),

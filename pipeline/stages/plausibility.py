@@ -297,6 +297,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("volume behind where two lumens touch", "%", *_share(segmentation, "touching_lumens")),
         trust.check("part of the mask of another brightness", "%", *_share(segmentation, "other_brightness")),
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
+        trust.check("wall under a layer of medium brightness", "%", *_share(edge, "layer")),
         trust.check("vessel that goes on more dimly, of the mask", "%", *_share(edge, "beyond")),
         trust.check("vessel that fades away, of the mask", "%", *_share(segmentation, "faint_ends")),
         trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words),

@@ -27,7 +27,7 @@ def _flat(made: Scene, of: Callable[[Places], Floats]) -> Floats:
     return of(made.places.reshape(-1, 3)).reshape(made.lumen.shape)
 
 
-def layered_thrombus(rng: np.random.Generator) -> Strange:
+def layered_thrombus(rng: np.random.Generator, least: float = -0.1, most: float = 0.2) -> Strange:
     """Mural thrombus up to a radius thick along part of the vessel: -10 to 20 % of the contrast, layers 10 % about it.
 
     It lies on the lumen, whose face is uneven by up to a fifth of the radius; in CT or MR.
@@ -37,7 +37,7 @@ def layered_thrombus(rng: np.random.Generator) -> Strange:
     rough, waves = rng.uniform(0, 0.2) * radius, _waves(rng, 1.2 * radius, 3 * radius)
     thick, reach = rng.uniform(0.3, 1.0) * radius, rng.uniform(1.5, 4) * radius
     aside, layer = made.across(along), rng.uniform(0.15, 0.4) * radius
-    levels = rng.uniform(-0.1, 0.2) + rng.uniform(-0.1, 0.1, 12)
+    levels = rng.uniform(least, most) + rng.uniform(-0.1, 0.1, 12)
 
     def face(points: Places) -> Floats:
         s = np.abs((points - centre) @ along) / reach
@@ -54,6 +54,11 @@ def layered_thrombus(rng: np.random.Generator) -> Strange:
     level = levels[np.clip((depth / layer).astype(int), 0, 11)] * (made.blood - made.tissue)
     made.voxels = made.voxels + sleeve * (1 - made.lumen) * level
     return _usual(made, rough=rough / radius, thick=thick / radius, levels=levels[:4].tolist())
+
+
+def bright_thrombus(rng: np.random.Generator) -> Strange:
+    """The same of 15 to 35 % of the contrast, layers of 5 to 45 %."""
+    return layered_thrombus(rng, 0.15, 0.35)
 
 
 def _rays(made: Scene, centre: Floats, size: float, strength: float) -> None:
@@ -173,6 +178,7 @@ KINDS: dict[str, Callable[[np.random.Generator], Strange]] = {
     "smooth-field": smooth_field,
     "mesh-stent": mesh_stent,
     "dim-part": dim_part,
+    "bright-thrombus": bright_thrombus,
 }
 
 FIRST = 20
