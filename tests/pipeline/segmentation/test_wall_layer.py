@@ -48,7 +48,9 @@ def test_a_layer_fails_checks_whose_advice_gives_the_volume():
     (setting, *_) = [each.settings for each in advised(advice, {}) if each.settings]
     after, still, _ = tried(image, lower=setting["segment"]["lower"])
     assert abs(after) < 0.03
-    assert list(still) == ["wall under a layer of medium brightness"]  # it is out of place in part
+    (check,) = still.values()
+    assert check["name"] == "wall under a layer of medium brightness"  # which is out of place in part
+    assert "segment.lower" not in check["advice"]
 
 
 def test_with_levels_near_each_place_there_is_no_threshold_to_give():
