@@ -57,8 +57,8 @@ TOGETHER = 1.5
 """Patches of a layer lie together whose middles are so many radii of a patch apart at most."""
 WORTH = 0.025
 """Least of the volume that what lies together changes it by. Of eight vessels with bright thrombus, drawn at random
-(6000 to 6007), the six that it makes 3.7 to 10.5 % too large have 0.027 to 0.063; of 68 others, of 26 kinds (6000 to 6002,
-thrombus of 6000 to 6007), a stent, coils and a stenosis reach it."""
+(6000 to 6007), the six that it makes 3.7 to 10.5 % too large have 0.027 to 0.063; of 68 others of 26 kinds (6000 to
+6007) a stent, coils and a stenosis reach it."""
 SAME = 0.01
 """Change of the volume below which no other threshold is advised."""
 HALVINGS = 12

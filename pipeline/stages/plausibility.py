@@ -285,8 +285,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     if "doubts" not in segmentation:
         return []
-    doubts = segmentation["doubts"]
-    edge = segmentation.get("local_edge") or {"change": 0.0, "words": ""}
+    doubts, edge = segmentation["doubts"], segmentation.get("local_edge") or {"change": 0.0, "words": ""}
     places = "; ".join(f"at {text_mm(doubt['mm'])} mm: {doubt['what']}" for doubt in doubts)
     words = (
         f"the mask may have left the vessel {places}. Look at segmentation.html there: if it has, part it"
