@@ -19,7 +19,7 @@ from pipeline.case.settings.transport import TransportInput
 from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh
 from pipeline.files.table import write_table
-from pipeline.haemodynamics.indices import monitor_column, read_monitor
+from pipeline.haemodynamics.indices import monitor_column, monitored_flows_ml_s, read_monitor
 from pipeline.haemodynamics.neck import section_around
 from pipeline.haemodynamics.sac_shape import severed_sac
 from pipeline.haemodynamics.washout import curve_rows, transport_numbers
@@ -38,22 +38,26 @@ from solver.transport.carry import Carried, carry, kept_in
 
 
 def flows_ml_s(
-    nodes: Nodes, monitor: Mapping[str, NDArray[np.float64]], times_s: NDArray[np.float64]
+    nodes: Nodes,
+    monitor: Mapping[str, NDArray[np.float64]],
+    times_s: NDArray[np.float64],
+    period_s: float | None,
 ) -> NDArray[np.float64]:
-    """Flow out through each opening at the times of snapshots, (T, openings).
+    """Flow out through each opening at the times of snapshots, (T, openings); without several the mean, (1, openings).
 
     Parameters
     ----------
     nodes : the lattice and its openings.
     monitor : the solver's record.
-    times_s : (T,).
+    times_s : (T,) of the snapshots.
+    period_s : none of a steady flow.
     """
-    columns = [
-        np.interp(times_s, monitor["time_s"], monitor[monitor_column(opening, "flow_ml_s")])
-        * (-1 if opening.role == "inlet" else 1)
-        for opening in nodes.openings
-    ]
-    return np.stack(columns, axis=1) if columns else np.zeros((len(times_s), 0))
+    signs = np.array([-1.0 if opening.role == "inlet" else 1.0 for opening in nodes.openings])
+    if period_s is None or len(times_s) == 1:
+        mean = monitored_flows_ml_s(monitor, nodes.openings, float(times_s[-1]) - (period_s or 0.0))
+        return signs[None] * [[mean[opening.name] for opening in nodes.openings]]
+    columns = (monitor[monitor_column(opening, "flow_ml_s")] for opening in nodes.openings)
+    return signs * np.stack([np.interp(times_s, monitor["time_s"], column) for column in columns], axis=1)
 
 
 def sac_parts(nodes: Nodes, surface: Mesh, indices: Mapping[str, Any]) -> dict[str, NDArray[np.bool_]]:
@@ -81,14 +85,15 @@ def _compute(job: Job) -> None:
     if len(flow.points_mm) != nodes.count:
         raise StageError(f"{flow.path}: {len(flow.points_mm)} nodes, the node arrays {nodes.count}; run solve again")
     summary, monitor = read_json(job.inputs["summary"]), read_monitor(job.inputs["monitor"])
+    period_s = summary["numbers"].get("period_s")
     parts = sac_parts(nodes, Mesh.read(job.inputs["surface"]), read_json(job.inputs["indices"]))
     wanted, projections = settings.for_solver(), Projections(nodes)
     with own_device(job.log) if wanted.backend != "cpu" else nullcontext():
         carried = carry(
             nodes,
             flow,
-            flows_ml_s(nodes, monitor, flow.times_s),
-            summary["numbers"].get("period_s"),
+            flows_ml_s(nodes, monitor, flow.times_s, period_s),
+            period_s,
             wanted,
             job.log,
             parts,

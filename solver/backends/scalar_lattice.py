@@ -51,7 +51,6 @@ class ScalarLattice:
     direction : (K,) direction of each of these, 1 to 6, out of the vessel.
     wall_slot : (L,) slots of the populations that return from walls.
     wall_area : (L,) area of the wall that each of these links stands for, in squares of the spacing.
-    wall_patch : (L,) its patch, 0 for none.
     openings : number of openings.
     """
 
@@ -62,7 +61,6 @@ class ScalarLattice:
     direction: NDArray[np.int64]
     wall_slot: NDArray[np.int64]
     wall_area: NDArray[np.float64]
-    wall_patch: NDArray[np.int64]
     openings: int
 
     @property
@@ -116,7 +114,6 @@ def scalar_lattice(nodes: Nodes) -> ScalarLattice:
         direction=direction.astype(np.int64),
         wall_slot=_returning(nodes.wall_link_direction[at_wall], nodes.wall_link_node[at_wall], stride),
         wall_area=_areas(nodes)[at_wall],
-        wall_patch=nodes.wall_link_patch[at_wall].astype(np.int64),
         openings=len(nodes.openings),
     )
 

@@ -75,9 +75,9 @@ def carry(
     Parameters
     ----------
     nodes : the geometry, all of it.
-    flow : its flow file; of a steady flow the last snapshot counts.
-    flows_ml_s : (T, openings) flow out through each opening at each snapshot.
-    period_s : none of a steady flow; with one snapshot alone a periodic flow is taken as steady.
+    flow : its flow file. A flow without a period, or with one snapshot of it, carries by its mean.
+    flows_ml_s : (T, openings) flow out through each opening at each snapshot; (1, openings) of such a mean.
+    period_s : none of a steady flow.
     settings : what is carried.
     log : of the progress.
     parts : nodes of each part of the vessel that is watched, (N,) each.
@@ -89,19 +89,17 @@ def carry(
     StageError
         If the vessel has no inlet and outlet, nothing flows, or the lattice does not carry a scalar.
     """
-    period_s = period_s if len(flow.times_s) > 1 else None
-    kept = slice(None) if period_s else slice(-1, None)
-    first = range(len(flow.times_s))[kept][0]
-    if not len(nodes.openings) or not np.abs(flows_ml_s[kept]).max() > 0:
+    periodic = period_s is not None and len(flow.times_s) > 1
+    if not len(nodes.openings) or not np.abs(flows_ml_s).max() > 0:
         raise StageError("transport: nothing flows through openings, so nothing is carried; leave the section out")
     carrier = Carrier.of(nodes, scalar_lattice(nodes))
     dx_m = nodes.spacing_mm * 1e-3
     carried = CarriedFlow(
         carrier,
-        lambda number: flow.velocity_m_s(first + number),
-        flow.times_s[kept],
-        flows_ml_s[kept] * 1e-6 / dx_m**2,
-        period_s,
+        flow.velocity_m_s if periodic else lambda number: flow.velocity_mean_m_s(),
+        flow.times_s[: len(flows_ml_s)],
+        flows_ml_s * 1e-6 / dx_m**2,
+        period_s if periodic else None,
     )
     plan = make_plan(carried, settings, dx_m, 1e-3 * min(opening.radius_mm for opening in nodes.openings))
     for name, value in plan.numbers.items():

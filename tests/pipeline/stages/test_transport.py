@@ -122,6 +122,18 @@ def test_without_a_bolus_there_are_no_curves_and_what_cannot_be_carried_is_refus
         run(tmp_path)
 
 
+def test_flows_of_snapshots_are_those_of_the_record_and_without_several_its_mean():
+    monitor = {
+        "time_s": np.array([0.0, 1.0, 1.5, 2.0]),
+        "flow_ml_s:inlet": np.array([9.0, 1.0, 2.0, 3.0]),
+        "flow_ml_s:outlet": np.array([9.0, 1.0, 2.0, 3.0]),
+    }
+    found = transport.flows_ml_s(NODES, monitor, np.array([1.25, 2.0]), 1.0)
+    np.testing.assert_allclose(found, [[-1.5, 1.5], [-3, 3]])
+    np.testing.assert_allclose(transport.flows_ml_s(NODES, monitor, np.array([2.0]), 1.0), [[-2, 2]])
+    np.testing.assert_allclose(transport.flows_ml_s(NODES, monitor, np.array([2.0]), None), [[-3, 3]])
+
+
 def test_line_integrals_hold_all_of_the_contrast():
     values = np.random.default_rng(3).random(NODES.count)
     for view in range(len(angiogram.VIEWS)):
