@@ -42,21 +42,34 @@ class Carrier:
     ----------
     lattice : of the scalar.
     beside : (N, 6) row of the node along each axis, to and fro; -1 for none.
-    reached : (N,) nodes that an opening reaches along the axes; others, next to walls, have links along diagonals
-        alone, and the scalar has none to them.
+    reached : (N,) nodes of pieces that hang together along the axes and that something flows through; others, at rims
+        and walls, have links along diagonals alone to them, and the scalar has none.
+    piece : (openings,) number of the piece that each opening leads into; -1 for none.
     """
 
     lattice: ScalarLattice
     beside: NDArray[np.int32]
     reached: NDArray[np.bool_]
+    piece: NDArray[np.int64]
 
     @classmethod
     def of(cls, nodes: Nodes, lattice: ScalarLattice) -> "Carrier":
         """On a geometry with its lattice."""
         beside = Neighbours(nodes).table(range(1, SCALAR_Q))
-        reached = np.zeros(nodes.count, np.bool_)
-        _spread(beside, lattice.ports.node if nodes.openings else np.zeros(1, np.int64), reached)
-        return cls(lattice, beside, reached)
+        if not nodes.openings:
+            return cls(lattice, beside, np.ones(nodes.count, np.bool_), np.zeros(0, np.int64))
+        piece, leads_into = np.full(nodes.count, -1), np.full(lattice.openings, -1)
+        _spread(beside, lattice.ports.node, piece)
+        for number in np.argsort(-np.bincount(piece[piece >= 0]), kind="stable"):  # an opening belongs to the largest
+            openings = np.unique(lattice.ports.opening[piece[lattice.port_node] == number])
+            if len(openings) > 1 and (leads_into[openings] < 0).all():
+                leads_into[openings] = number
+        return cls(lattice, beside, np.isin(piece, leads_into[leads_into >= 0]), leads_into)
+
+    @property
+    def _open(self) -> Reals:
+        """(K,) 1 of links of nodes that are reached, 0 of others."""
+        return self.reached[self.lattice.port_node].astype(np.float64)
 
     def through_openings(self, velocity: Reals, flows: Reals) -> Reals:
         """Flow out through each link of an opening, (K,), whose sums over openings are those that are given.
@@ -71,9 +84,9 @@ class Carrier:
         lattice = self.lattice
         direction = VELOCITIES[lattice.direction].astype(np.float64)
         through = (direction * velocity[:, lattice.port_node].T).sum(axis=1)
-        opening, count = lattice.ports.opening, lattice.openings
-        size, links = np.bincount(opening, np.abs(through), count)[opening], np.bincount(opening, None, count)[opening]
-        share = np.where(size > 0, np.abs(through), 1.0) / np.where(size > 0, size, links)
+        opening, count, open_here = lattice.ports.opening, lattice.openings, self._open
+        size, links = (np.bincount(opening, of, count)[opening] for of in (np.abs(through), open_here))
+        share = np.where(size > 0, np.abs(through), open_here) / np.where(size > 0, size, np.maximum(links, 1))
         missing = flows - np.bincount(opening, through, count)
         flux: Reals = through + share * missing[opening]
         return flux
@@ -92,13 +105,15 @@ class Carrier:
         StageError
             If an opening has no link along an axis, or the flow has a divergence that does not go away.
         """
-        lattice, flows = self.lattice, balanced(flows)
-        links = np.bincount(lattice.ports.opening, None, len(flows))
-        if len(missing := np.flatnonzero((links == 0) & (flows != 0))):
+        lattice = self.lattice
+        if len(missing := np.flatnonzero((self.piece < 0) & (flows != 0))):
             raise StageError(
-                f"opening {missing[0] + 1}: none of its links lies along an axis, so no scalar gets through it; choose"
-                " a finer voxelize.spacing_mm"
+                f"opening {missing[0] + 1}: no way along axes of the lattice leads from it to another opening, so no"
+                " scalar gets through it; choose a finer voxelize.spacing_mm"
             )
+        flows = flows.copy()
+        for number in np.unique(self.piece):
+            flows[self.piece == number] = balanced(flows[self.piece == number])
         carried = np.where(self.reached, velocity, 0.0)
         faces = between_nodes(self.beside, carried)
         faces[lattice.direction - 1, lattice.port_node] = self.through_openings(carried, flows)
@@ -163,21 +178,20 @@ def _divergence_of(beside: Any, potential: Any) -> Any:
 
 
 @cached_njit()
-def _spread(beside: Any, start: Any, reached: Any) -> None:
-    """Mark all nodes that are reached from some."""
+def _spread(beside: Any, start: Any, piece: Any) -> None:
+    """Number the pieces in which some nodes lie, (N,), that hang together along the axes; -1 where none of them is."""
     waiting = np.empty(len(beside), np.int64)
-    count = 0
-    for n in start:
-        if not reached[n]:
-            reached[n] = True
-            waiting[count] = n
-            count += 1
-    while count > 0:
-        count -= 1
-        n = waiting[count]
-        for i in range(6):
-            m = beside[n, i]
-            if m >= 0 and not reached[m]:
-                reached[m] = True
-                waiting[count] = m
-                count += 1
+    number = 0
+    for first in start:
+        if piece[first] >= 0:
+            continue
+        piece[first], waiting[0], count = number, first, 1
+        while count > 0:
+            count -= 1
+            n = waiting[count]
+            for i in range(6):
+                m = beside[n, i]
+                if m >= 0 and piece[m] < 0:
+                    piece[m], waiting[count] = number, m
+                    count += 1
+        number += 1

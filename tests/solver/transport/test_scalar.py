@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The passive scalar: against the textbook's algorithm, on the CPU and on CUDA, and against laws of its equation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from solver.backends.cpu.transport_driver import CpuTransport
 from solver.backends.scalar_lattice import scalar_lattice
 from solver.kernels.transport import scalar_rates
+from solver.runtime.errors import StageError
 from solver.transport.carrier import Carrier
-from tests.support.geometries import half_way_walls, nodes_from, periodic_box, pipe
+from tests.support.geometries import half_way_walls, nodes_from, periodic_box, pipe, random_cavern
 from tests.support.simulator import simulated
 
 COMPARE = """
@@ -196,6 +199,33 @@ def test_the_same_concentration_everywhere_stays_as_it_is(grid_peclet):
     driver.begin(np.ones(nodes.count), faces, np.ones(2))
     driver.advance(np.ones((1000, 2)))
     np.testing.assert_allclose(driver.concentration(), 1, atol=1e-5)
+
+
+def test_nothing_flows_to_nodes_that_hang_on_diagonals_and_the_rest_has_no_divergence():
+    """In caverns of random nodes; the sums over openings are the flows that are asked for."""
+    rng, left_out = np.random.default_rng(4), 0
+    for seed in range(6):
+        nodes = random_cavern((7, 6, 6), seed)
+        lattice = scalar_lattice(nodes)
+        carrier = Carrier.of(nodes, lattice)
+        flows = np.array([-1.0, 0.7, 0.3])
+        faces = carrier.faces(rng.uniform(-0.1, 0.1, (3, nodes.count)), flows)
+        through = lattice.through_openings(faces)
+        np.testing.assert_allclose(np.bincount(lattice.ports.opening, through), flows, atol=1e-12)
+        np.testing.assert_allclose(faces.sum(axis=0), 0, atol=1e-9)
+        assert not faces[:, ~carrier.reached].any()
+        left_out += np.count_nonzero(~carrier.reached)
+    assert left_out > 0
+
+
+def test_an_opening_without_a_way_along_axes_is_refused():
+    nodes, velocity, flows = oblique_pipe(4.3, 8.0, 0.03)
+    diagonal = nodes.opening_link_direction > 6
+    kept = diagonal | (nodes.opening_link_opening == 1)
+    links = {name: getattr(nodes, name)[kept] for name in vars(nodes) if name.startswith("opening_link")}
+    fewer = replace(nodes, **links)
+    with pytest.raises(StageError, match="opening 1: no way along axes"):
+        Carrier.of(fewer, scalar_lattice(fewer)).faces(velocity, np.array(flows))
 
 
 def test_mean_age_at_the_outlet_is_volume_over_flow():
