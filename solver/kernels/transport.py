@@ -23,11 +23,12 @@ o being the direction opposite to i, and f_i = c_i.u. In an even step of the str
 In place of the velocity of the node, f_i is the flow out through the face that link i crosses, the same for both nodes
 but for its sign. Of two steps then follows, for C alone,
 
-    [C(t+1) - C(t-1)]/(1 - k) = -sum_i f_i (C + C_i)/2 + (1 + k)/(1 - k) w_i sum_i [C_i - (C(t+1) + C(t-1))/2]
+    [C(t+1) - C(t-1)]/2 = -sum_i f_i (C + C_i)/2 + (1 + k)/(1 - k) [sum_i w_i C_i - (C(t+1) + C(t-1))/2]
 
-with C_i in the neighbours, as long as the f_i of each node sum to 0 (:mod:`solver.transport.carrier`): a leap-frog in
-whose sum of squares what the flow carries cancels, so that it is stable at any D, and that leaves a concentration that
-is the same everywhere as it is. With the velocity of nodes, flow that widens diffuses against the gradient.
+with C_i in the neighbours and C_0 = C, as long as the f_i of each node sum to 0 (:mod:`solver.transport.carrier`): a
+leap-frog in whose sum of squares what the flow carries cancels, so that it is stable at any D, and that leaves a
+concentration that is the same everywhere as it is. With the velocity of nodes, flow that widens diffuses against the
+gradient.
 """
 
 from functools import cache

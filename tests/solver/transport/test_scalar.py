@@ -8,11 +8,13 @@ import pytest
 
 from solver.backends.cpu.transport_driver import CpuTransport
 from solver.backends.scalar_lattice import scalar_lattice
+from solver.domain.nodes import Neighbours
 from solver.kernels.transport import scalar_rates
 from solver.runtime.errors import StageError
 from solver.transport.carrier import Carrier
 from tests.support.geometries import half_way_walls, nodes_from, periodic_box, pipe, random_cavern
 from tests.support.simulator import simulated
+from validation.textbook_scalar import TextbookScalar
 
 COMPARE = """
 import sys
@@ -239,6 +241,27 @@ def test_mean_age_at_the_outlet_is_volume_over_flow():
         mean.append((driver.left()[0][1] - before[0][1]) / (driver.left()[1][1] - before[1][1]))
     np.testing.assert_allclose(mean[-1], nodes.count / flows[1], rtol=0.01)
     np.testing.assert_allclose(mean[-1], mean[-2], rtol=1e-3)  # it has settled
+
+
+@pytest.mark.parametrize("diffusivity", [1e-4, 0.05])
+def test_two_steps_are_a_leap_frog_for_the_concentration_alone(diffusivity):
+    """In a closed cavern of random nodes with a flow without divergence: central differences on faces."""
+    nodes, rng = random_cavern((6, 5, 5), 2, openings=False), np.random.default_rng(0)
+    lattice = scalar_lattice(nodes)
+    faces = np.zeros((7, nodes.count))
+    faces[1:] = Carrier.of(nodes, lattice).faces(rng.uniform(-0.1, 0.1, (3, nodes.count)), np.zeros(0))
+    neighbour = Neighbours(nodes).table(range(7)).T
+    textbook = TextbookScalar(neighbour, faces, diffusivity)
+    textbook.begin(rng.random(nodes.count))
+    course = []
+    for _ in range(5):
+        textbook.step()
+        course.append(textbook.concentration())
+    beside = np.where(neighbour < 0, np.arange(nodes.count), neighbour)
+    for before, now, then in zip(course, course[1:], course[2:], strict=False):
+        spread = np.average(now[beside], axis=0, weights=[2, 1, 1, 1, 1, 1, 1]) - (then + before) / 2
+        carried_away = (faces * (now + now[beside]) / 2).sum(axis=0)
+        np.testing.assert_allclose((then - before) / 2, 8 * diffusivity * spread - carried_away, atol=1e-12)
 
 
 def test_lambda_is_a_quarter_at_any_diffusivity():
