@@ -39,8 +39,9 @@ COLUMNS = (
 )
 """Of the table of branches."""
 
-LARGE = 0.1
-"""Difference of the whole loss on both lattices that is told."""
+LARGE = 0.05
+"""Difference of the whole loss on both lattices that is told: of drawn vessels in which it was so large or larger, the
+model was off by up to six tenths of it at half and twice the flow."""
 
 
 def reduced(

@@ -24,7 +24,7 @@ class ReducedSettings(Section):
         description="by the case's mean inflow, which is one more of them: [0.5, 2]. None: no reduced model",
     )
     nodes_across: Annotated[float, Field(ge=6, le=40)] = Field(
-        8.0, description="at least so many nodes across the narrowest place, at most as many as the case has"
+        10.0, description="at least so many nodes across the narrowest place, at most as many as the case has"
     )
 
     division: Annotated[float, Field(ge=0, le=0.5)] = Field(
