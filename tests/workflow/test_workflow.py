@@ -249,7 +249,7 @@ def test_a_case_runs_again_from_its_crate_to_the_same_surface_on_three_threads_a
         for name, project in (("tiny", finished), ("again", surface_again))
     )
     for stage in WITH_SETTINGS:
-        if stage not in ("import_mask", "import_surface", "canonical", "solve", "crate"):
+        if stage not in ("import_mask", "import_surface", "canonical", "solve", "transport", "crate"):
             assert again.settings(stage) == case.settings(stage)
     solve = json.loads(case.settings("solve"))
     assert json.loads(again.settings("solve")) == solve | {"backend": "cpu"}  # which is the one that had been taken
