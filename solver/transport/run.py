@@ -24,6 +24,8 @@ Reals = NDArray[np.float64]
 
 LEAST_UNITS = 3
 """Units of a run that settles, at least."""
+PART_LEFT = 0.1
+"""Part of the most that a part of the vessel held of a bolus, down to which it is followed."""
 
 
 @dataclass
@@ -196,8 +198,9 @@ class TransportRun:
             time_s = (stretch + 1) * plan.stretch_s
             if look:
                 look(time_s, concentration)
-            came_in = self._injected(record.array())[-1]
-            return bool(time_s > ends_s and record.rows[-1][1] <= self._settings.washed_out * came_in)
+            came_in, parts = self._injected(record.array())[-1], np.array(record.parts)
+            emptied = (parts[-1] <= PART_LEFT * parts.max(axis=0)).all()
+            return bool(time_s > ends_s and emptied and record.rows[-1][1] <= self._settings.washed_out * came_in)
 
         self._run("bolus", driver, record, inflow, max(units, 1), seen, {})
         return self._washed(record, bolus)

@@ -61,6 +61,16 @@ def test_a_bolus_leaves_as_much_as_came_and_after_volume_over_flow_in_the_mean()
     np.testing.assert_allclose(mean_s - bolus.start_s - run.duration_s(bolus) / 2, plan.transit_s, rtol=0.01)
 
 
+def test_a_bolus_is_followed_until_each_part_that_is_watched_has_emptied():
+    flow = pipe_flow()
+    settings = TransportSettings(backend="cpu", precision="fp64", washed_out=0.9)
+    end = run_of(flow)[0].age().field > 0.8 * run_of(flow)[1].transit_s
+    alone, followed = (run_of(flow, settings, parts=parts)[0].bolus(Bolus()) for parts in ({}, {"end": end}))
+    assert len(alone.times_s) < len(followed.times_s)
+    held = followed.parts[:, 0]
+    assert held[-1] <= 0.1 * held.max() < held[-2]
+
+
 def test_drug_from_the_wall_leaves_at_its_inflow_over_the_flow():
     flow = pipe_flow()
     settings = TransportSettings(backend="cpu", precision="fp64", wall_flux_m_s=1e-6)
