@@ -3,8 +3,8 @@
 
 Each pixel is the line integral of the concentration along one axis of the lattice, and its brightness exp(-mu integral)
 of the background, as in digital subtraction angiography, which shows contrast alone. Where rays meet, how contrast
-absorbs, and what a detector adds is left out: rays are parallel, mu is such that the widest place of the full vessel
-lets a tenth through.
+absorbs, and what a detector adds is left out: rays are parallel, mu is such that of the rays that meet the full vessel
+half let less than a seventh through.
 """
 
 import io
@@ -23,9 +23,9 @@ STRIP = 8
 """Of the strip."""
 SHOWN_FROM = 0.05
 """Part of its largest filling from which on, and down to which, the vessel is shown."""
-DARKEST, BACKGROUND, BLUR = 0.1, 0.86, 0.6
-"""Of the brightness: what the widest place of the full vessel lets through, what is shown without contrast; and the
-blur of a detector in pixels of the lattice."""
+DARK, BACKGROUND, BLUR = 1 / 7, 0.86, 0.6
+"""Of the brightness: what half of the rays at most let through that meet the full vessel, so that a wide sac does not
+make the rest pale; what is shown without contrast; and the blur of a detector in pixels of the lattice."""
 HEIGHT, MARGIN = 360, 0.06
 """Pixels of a picture, and the part around the vessel."""
 FRAME_MS, QUALITY = 90, 80
@@ -97,8 +97,8 @@ def angiogram(projections: Projections, concentration: float) -> tuple[bytes, by
     concentration : largest one that came in.
     """
     nodes = projections.nodes
-    full = [projected(nodes, np.ones(nodes.count), view) for view in range(len(VIEWS))]
-    mu = -np.log(DARKEST) / (concentration * max(float(each.max()) for each in full))
+    full = np.concatenate([projected(nodes, np.ones(nodes.count), view).ravel() for view in range(len(VIEWS))])
+    mu = -np.log(DARK) / (concentration * float(np.median(full[full > 0])))
     shown = projections.shown() or [0]
     picked = [shown[k] for k in np.unique(np.linspace(0, len(shown) - 1, STRIP).round().astype(int))]
     frames = {k: [xray(each, mu) for each in projections.pictures[k]] for k in shown}
