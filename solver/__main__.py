@@ -33,7 +33,7 @@ from solver.run.settings import SolveSettings, parse
 from solver.run.setup import choose_backend
 from solver.run.solve import solve
 from solver.runtime.checksums import checksum
-from solver.runtime.command_line import run_stage
+from solver.runtime.command_line import CHECKPOINT_OPTIONS, run_stage
 from solver.runtime.provenance import Job
 
 
@@ -118,13 +118,7 @@ if __name__ == "__main__":
         },
         compute=_compute,
         more={
-            "checkpoint": {"type": Path, "metavar": "PATH", "help": "folder for the state on the way (default: none)"},
-            "checkpoint-minutes": {
-                "type": float,
-                "default": 10.0,
-                "metavar": "N",
-                "help": "between two (default: 10)",
-            },
+            **CHECKPOINT_OPTIONS,
             "srun": {
                 "type": str,
                 "metavar": "OPTIONS",

@@ -31,7 +31,7 @@ from solver.run.checkpoint import Checkpoints
 from solver.run.flow_file import read_flow
 from solver.run.vtkhdf import write_still
 from solver.runtime.checksums import checksum
-from solver.runtime.command_line import run_stage
+from solver.runtime.command_line import CHECKPOINT_OPTIONS, run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 from solver.transport.carry import Carried, carry, kept_in
@@ -151,14 +151,6 @@ if __name__ == "__main__":
             "angiogram": "the same as a moving picture (.webp)",
         },
         compute=_compute,
-        more={
-            "checkpoint": {"type": Path, "metavar": "PATH", "help": "folder for the state on the way (default: none)"},
-            "checkpoint-minutes": {
-                "type": float,
-                "default": 10.0,
-                "metavar": "N",
-                "help": "between two (default: 10)",
-            },
-        },
+        more=CHECKPOINT_OPTIONS,
         afterwards=_tidy,
     )

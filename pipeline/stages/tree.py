@@ -34,11 +34,10 @@ from solver.network.results import TreeResult
 from solver.network.run import Numerics
 from solver.run.checkpoint import Checkpoints
 from solver.runtime.checksums import checksum
-from solver.runtime.command_line import run_stage
+from solver.runtime.command_line import CHECKPOINT_MINUTES, CHECKPOINT_OPTIONS, run_stage
 from solver.runtime.provenance import Job
 
 Reals = NDArray[np.float64]
-CHECKPOINT_MINUTES = 10.0
 
 
 def computed(job: Job, network: Network, settings: TreeSettings, name: str) -> TreeResult:
@@ -255,13 +254,5 @@ if __name__ == "__main__":
         },
         compute=_compute,
         afterwards=_clean,
-        more={
-            "checkpoint": {"type": Path, "metavar": "PATH", "help": "folder for the state on the way (default: none)"},
-            "checkpoint-minutes": {
-                "type": float,
-                "default": CHECKPOINT_MINUTES,
-                "metavar": "MINUTES",
-                "help": f"between two states (default: {CHECKPOINT_MINUTES:g})",
-            },
-        },
+        more=CHECKPOINT_OPTIONS,
     )

@@ -24,6 +24,20 @@ from solver.runtime.log import keep_log, open_log
 from solver.runtime.outputs import appearing_whole
 from solver.runtime.provenance import Job, program_name, provenance_record, require_as_written
 
+CHECKPOINT_MINUTES = 10.0
+"""Between two states that a long stage keeps, unless it is told otherwise."""
+
+CHECKPOINT_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "checkpoint": {"type": Path, "metavar": "PATH", "help": "folder for the state on the way (default: none)"},
+    "checkpoint-minutes": {
+        "type": float,
+        "default": CHECKPOINT_MINUTES,
+        "metavar": "N",
+        "help": f"between two states (default: {CHECKPOINT_MINUTES:g})",
+    },
+}
+"""Options of a stage that keeps its state on the way."""
+
 
 # many parameters because a stage states here what its command line takes, most of it optional
 def run_stage(
