@@ -40,6 +40,7 @@ from pipeline.case.settings.uncertainty import UncertaintySettings  # noqa: E402
 from pipeline.files.mesh import Mesh  # noqa: E402
 from pipeline.geometry.surface.clip import cut_end  # noqa: E402
 from pipeline.geometry.surface.isosurface import occupancy_surface  # noqa: E402
+from pipeline.members.in_memory import nodes_across  # noqa: E402
 from pipeline.members.member import Case, MemberInput, computed  # noqa: E402
 from pipeline.stages.uncertainty import uncertainty  # noqa: E402
 from pipeline.uncertainty.bands import Members, bands  # noqa: E402
@@ -128,34 +129,57 @@ def tried(seed: int, noise: str, wanted: Wanted) -> dict[str, Any]:
         return found | {"refused": f"{type(error).__name__}: {error}"}
 
 
-def covered(vessel: Drawn, seed: int, noise: str, wanted: Wanted) -> dict[str, Any]:
-    """Bands beside the truth."""
-    rng = np.random.default_rng([seed, list(NOISE).index(noise), 7])
-    phantom, settings = vessel.imaged(), UncertaintySettings(level="quick", seed=int(rng.integers(2**31)))
+@dataclass(frozen=True)
+class Taken:
+    """The way of an image from its surface to the figures on the case's lattice, and what members start from.
+
+    Attributes
+    ----------
+    surface, results : of the image.
+    case : what members start from.
+    settled : settings of postprocess on other lattices, by which the sacs are the same ones.
+    """
+
+    surface: Any
+    results: Any
+    case: Case
+    settled: dict[str, Any]
+
+
+def taken(vessel: Drawn, solve: SolveSettings, settings: UncertaintySettings) -> Taken:
+    """Take the image of a vessel through all stages."""
+    phantom = vessel.imaged()
     segmented = hl.segment(hl.filter_image(phantom.image), phantom.image, "CT", seeds_mm=phantom.truth["seeds_mm"][:1])
     named = [
         {"name": each["name"], "role": each["name"], "near_mm": each["centre_mm"]} for each in phantom.truth["openings"]
     ]
     surface = hl.surface(segmented, openings=named)
-    solve = stated(vessel, rng)
     results, flow = solved(surface, solve, FINE)
-    wall = WallPrecision.of(settings, segmented.record, surface.openings)
-    variables = variables_of(settings, wall, surface.openings, solve)
     rows = rows_on_wall(surface.mesh, results.wall.mesh)
     labels = results.arrays.get("sac", np.zeros(len(rows), np.int8))
     sacs = {sac["name"]: rows[labels == k + 1] for k, sac in enumerate(results.indices["sacs"])}
-    numbers = flow.summary["numbers"]
-    across = min(numbers["nodes_across_smallest_opening"], numbers["nodes_across_narrowest_section"])
+    wall = WallPrecision.of(settings, segmented.record, surface.openings)
+    across = nodes_across(flow.summary["numbers"])
     case = Case(surface.mesh, surface.openings, flow.nodes.spacing_mm, across, sacs, wall)
-    given = MemberInput(member=0, uncertainty=settings, solve=solve)
-    mesh, openings = true_surface(vessel, surface.openings)
-    true = with_variation(solve, settings, openings, variables, rng.standard_normal(len(variables)))
     necks = [
         {"name": sac["name"], "neck_mm": sac["neck_mm"], "normal": sac["neck_normal"]}
         for sac in results.indices["sacs"]
     ]
-    settled: dict[str, Any] = {"sacs": necks, "find_sacs": False}
-    exact, _ = solved(replace(surface, mesh=mesh, openings=openings), true, wanted.across, **settled)
+    return Taken(surface, results, case, {"sacs": necks, "find_sacs": False})
+
+
+def covered(vessel: Drawn, seed: int, noise: str, wanted: Wanted) -> dict[str, Any]:
+    """Bands beside the truth."""
+    rng = np.random.default_rng([seed, list(NOISE).index(noise), 7])
+    settings = UncertaintySettings(level="quick", seed=int(rng.integers(2**31)))
+    solve = stated(vessel, rng)
+    image = taken(vessel, solve, settings)
+    surface, results, case = image.surface, image.results, image.case
+    variables = variables_of(settings, case.wall, surface.openings, solve)
+    given = MemberInput(member=0, uncertainty=settings, solve=solve)
+    mesh, openings = true_surface(vessel, surface.openings)
+    true = with_variation(solve, settings, openings, variables, rng.standard_normal(len(variables)))
+    exact, _ = solved(replace(surface, mesh=mesh, openings=openings), true, wanted.across, **image.settled)
     truth = true_figures(exact, mesh)
     if wanted.truth_alone:
         return {"across": wanted.across, "truth": truth}
@@ -163,12 +187,12 @@ def covered(vessel: Drawn, seed: int, noise: str, wanted: Wanted) -> dict[str, A
     found = uncertainty(settings, members, results.indices, surface.mesh.volume_mm3())
     finer = {}
     if wanted.finer:
-        nearer, _ = solved(surface, solve, wanted.across, **settled)
+        nearer, _ = solved(surface, solve, wanted.across, **image.settled)
         finer = true_figures(nearer, surface.mesh)
     return {
         "across": wanted.across,
         "voxels_on_radius": vessel.radius_mm / float(np.prod(vessel.image.spacing_mm)) ** (1 / 3),
-        "wall": vars(wall),
+        "wall": vars(case.wall),
         "ratio": found["ratio"],
         "failed": found["failed"],
         "no_bands": found["no_bands"],
@@ -185,6 +209,11 @@ def kept(figures: Mapping[str, float]) -> dict[str, float]:
     return {key: float(f"{figures[key]:.6g}") for key in KEYS if key in figures}
 
 
+def order_of(key: str) -> float:
+    """Order with which a figure comes near to its limit, as the product has it."""
+    return ORDER_OF_PEAKS if key == "shear_p99" else ORDER
+
+
 def banded(of: dict[str, Any]) -> dict[str, dict[str, float]]:
     """Bands of a vessel's figures by key, each with the truth; of none that was refused."""
     if not of.get("members") or of["no_bands"]:
@@ -199,8 +228,7 @@ def banded(of: dict[str, Any]) -> dict[str, dict[str, float]]:
         bool(of["wall"]["rough_mm"]),
     )
     figures = [
-        Figure(key, key, "", value, part=key in PARTS, order=ORDER_OF_PEAKS if key == "shear_p99" else ORDER)
-        for key, value in of["figures"].items()
+        Figure(key, key, "", value, part=key in PARTS, order=order_of(key)) for key, value in of["figures"].items()
     ]
     return {
         band["key"]: band | {"truth": of["truth"][band["key"]]}

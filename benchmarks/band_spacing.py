@@ -16,15 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from band_coverage import FINE, KEYS, LOG, Case, MemberInput, computed, solved, stated, true_figures
+from band_coverage import FINE, KEYS, LOG, MemberInput, computed, order_of, solved, stated, taken, true_figures
 from bench import default_file, provenance
 from comparison import table
 
-import hemolattice as hl
 from pipeline.case.settings.uncertainty import UncertaintySettings
-from pipeline.uncertainty.coarse_spacing import ORDER, ORDER_OF_PEAKS, ratio_of, spacing_deviation
-from pipeline.uncertainty.wall_field import rows_on_wall
-from pipeline.uncertainty.wall_precision import WallPrecision
+from pipeline.uncertainty.coarse_spacing import ratio_of, spacing_deviation
 from solver.runtime.errors import StageError
 from tests.support.drawn_sacs import drawn
 from validation.timing import hardware
@@ -43,30 +40,16 @@ def tried(seed: int, across: tuple[float, ...]) -> dict[str, Any]:
 
 
 def _computed(seed: int, across: tuple[float, ...]) -> dict[str, Any]:
-    phantom, settings = drawn(seed, NOISE).imaged(), UncertaintySettings(level="quick")
-    segmented = hl.segment(hl.filter_image(phantom.image), phantom.image, "CT", seeds_mm=phantom.truth["seeds_mm"][:1])
-    named = [
-        {"name": each["name"], "role": each["name"], "near_mm": each["centre_mm"]} for each in phantom.truth["openings"]
-    ]
-    surface = hl.surface(segmented, openings=named)
-    solve = stated(drawn(seed, NOISE), np.random.default_rng(seed))
-    results, flow = solved(surface, solve, FINE)
-    sacs = results.indices["sacs"]
-    rows = rows_on_wall(surface.mesh, results.wall.mesh)
-    labels = results.arrays.get("sac", np.zeros(len(rows), np.int8))
-    numbers = flow.summary["numbers"]
-    narrow = min(numbers["nodes_across_smallest_opening"], numbers["nodes_across_narrowest_section"])
-    of_sacs = {sac["name"]: rows[labels == k + 1] for k, sac in enumerate(sacs)}
-    wall = WallPrecision.of(settings, segmented.record, surface.openings)
-    case = Case(surface.mesh, surface.openings, flow.nodes.spacing_mm, narrow, of_sacs, wall)
-    member = computed(case, MemberInput(member=0, uncertainty=settings, solve=solve), LOG)
-    figures = {FINE: true_figures(results, surface.mesh)}
-    necks = [{"name": sac["name"], "neck_mm": sac["neck_mm"], "normal": sac["neck_normal"]} for sac in sacs]
+    vessel, settings = drawn(seed, NOISE), UncertaintySettings(level="quick")
+    solve = stated(vessel, np.random.default_rng(seed))
+    image = taken(vessel, solve, settings)
+    member = computed(image.case, MemberInput(member=0, uncertainty=settings, solve=solve), LOG)
+    figures = {FINE: true_figures(image.results, image.surface.mesh)}
     for other in across:
-        figures[other] = true_figures(solved(surface, solve, other, sacs=necks, find_sacs=False)[0], surface.mesh)
+        figures[other] = true_figures(solved(image.surface, solve, other, **image.settled)[0], image.surface.mesh)
     return {
-        "narrowest_across": narrow,
-        "ratio": ratio_of(narrow),
+        "narrowest_across": image.case.across,
+        "ratio": ratio_of(image.case.across),
         "member": member.figures,
         "figures": {f"{each:g}": of for each, of in sorted(figures.items())},
     }
@@ -90,8 +73,9 @@ def shown(tries: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
         errors = np.array([_errors(each["figures"], key) for each in having])
         fine = errors[:, lattices.index(f"{FINE:g}")]
         changes = np.array([each["member"][key] / each["figures"][f"{FINE:g}"][key] - 1 for each in having])
-        order = ORDER_OF_PEAKS if key == "shear_p99" else ORDER
-        deviations = [spacing_deviation(c, each["ratio"], order) for c, each in zip(changes, having, strict=True)]
+        deviations = [
+            spacing_deviation(c, each["ratio"], order_of(key)) for c, each in zip(changes, having, strict=True)
+        ]
         cells = [f"{np.mean(of):+.1%}, {_rms(of):.1%}" for of in errors.T]
         rows.append([key, f"{len(having)}", *cells, f"{_rms(changes):.1%}", f"{_rms(fine) / _rms(deviations):.2f}"])
     return head, rows
