@@ -300,10 +300,10 @@ RENEWED = 2 * WALL_PAIRS
 def slips(
     stencil: VelocitySet, links: Links, walls: str, rates: tuple[Rate, Rate], share: float, velocity: Array
 ) -> Array:
-    """-6 w_i c_i.u_w of walls that meet a parabola, (L,): c_i.u_w = {s [Lambda + (tau - 1/2) k] - q^2/2} ddu.
+    """-6 w_i c_i.u_w of walls that meet a parabola, (L,): c_i.u_w = {s [Lambda + (tau - 1/2) k] - q^2/2} u''.
 
-    ddu is the second difference of c_i.u of the node and the two behind it, and 0 where there are not two; k is
-    abs(q - 1/2) of bouzidi, 1/2 of yu, 0 of others (:mod:`solver.boundary.parabolic_walls`).
+    u'' is the second derivative of c_i.u at the node, 0 where there are not two nodes behind it; k is abs(q - 1/2) of
+    bouzidi, 1/2 of yu, 0 of others (:mod:`solver.boundary.parabolic_walls`).
 
     Parameters
     ----------
@@ -315,12 +315,25 @@ def slips(
     even, odd = (1 / rate - 0.5 for rate in rates)
     part: dict[str, Rate] = {"bouzidi": np.abs(links.q - 0.5), "yu": 0.5, "cli": 0.0, "half-way": 0.0}
     back = stencil.opposite[links.direction]
-    behind = links.neighbour[back, links.node]
-    beyond = np.where(behind < 0, -1, links.neighbour[back, behind])
-    second = velocity[:, links.node] - 2 * velocity[:, behind] + velocity[:, beyond]
-    ddu = np.where(beyond < 0, 0, np.einsum("la,al->l", stencil.velocities[links.direction], second))
-    slip = (share * even * (odd + part[walls]) - links.q**2 / 2) * ddu
+    rows = [links.node]
+    for _ in range(3):
+        rows.append(np.where(rows[-1] < 0, -1, links.neighbour[back, rows[-1]]))
+    along = [np.einsum("la,al->l", stencil.velocities[links.direction], velocity[:, row]) for row in rows]
+    slip = (share * even * (odd + part[walls]) - links.q**2 / 2) * second_derivative(links.q, along, rows[3] >= 0)
+    slip[rows[2] < 0] = 0
     return np.asarray(-6 * stencil.weights[links.direction] * slip)
+
+
+def second_derivative(q: Array, along: list[Array], fourth: NDArray[np.bool_]) -> Array:
+    """At the node, of a cubic through the values at 0, -1 and -2 and a fourth: 0 at q from q = 1/2 on, else that at -3;
+    without the latter, of the parabola through the three.
+    """
+    parabola = along[0] - 2 * along[1] + along[2]
+    third = parabola - (along[1] - 2 * along[2] + along[3])
+    # what a cubic through the three adds to their parabola is a x (x + 1) (x + 2), of second derivative 6 a at 0
+    at_wall = along[0] + q * (along[0] - along[2] + 2 * parabola) / 2 + q**2 * parabola / 2
+    by_wall = parabola - 6 * at_wall / (q * (q + 1) * (q + 2))
+    return np.where(q >= 0.5, by_wall, parabola + np.where(fourth, third, 0))
 
 
 @dataclass

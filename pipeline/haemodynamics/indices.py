@@ -47,7 +47,7 @@ class WallSums:
     ----------
     nodes, wall, fit : the lattice, the wall, and the operator onto it.
     accumulator, energy : the sums over the times.
-    fit_nodes : radius of the fit in spacings; the wall that near to a cap is left out of the statistics.
+    rim_mm : the wall that near to a cap is left out of the statistics.
     """
 
     nodes: Nodes
@@ -55,7 +55,7 @@ class WallSums:
     fit: WallFit
     accumulator: WallAccumulator
     energy: Energy
-    fit_nodes: float
+    rim_mm: float
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def indices(sums: WallSums, run: SolverSays, profile: tuple[CentrelineProfile, l
         "pressure_ratio_note": RATIO if physiological else _no_ratio(lowest),
         "centreline": branches,
         "stenoses": profile[0].narrowings(profile[1], physiological) if profile else [],
-        "wall": _wall(nodes, sums.wall, accumulator, sums.fit_nodes),
+        "wall": _wall(nodes, sums.wall, accumulator, sums.rim_mm),
         "peak_speed_m_s": accumulator.peak_speed_m_s,
         "peak_speed_at_mm": accumulator.peak_at_mm.tolist(),
         "kinetic_energy_j": accumulator.kinetic_energy_j / accumulator.times,
@@ -213,14 +213,14 @@ def _no_ratio(lowest: Mapping[str, Any] | None) -> str:
     )
 
 
-def _wall(nodes: Nodes, wall: Wall, accumulator: WallAccumulator, fit_nodes: float) -> dict[str, Any]:
+def _wall(nodes: Nodes, wall: Wall, accumulator: WallAccumulator, rim_mm: float) -> dict[str, Any]:
     """Area-weighted statistics of the wall shear stress, without the rims that the openings' conditions touch."""
-    counted = ~near_openings(wall, nodes.openings, fit_nodes * nodes.spacing_mm)
+    counted = ~near_openings(wall, nodes.openings, rim_mm)
     shear, area = accumulator.shear_magnitude[counted] / accumulator.times, wall.areas_mm2[counted]
     total = float(area.sum())
     if not total > 0:
         raise StageError(
-            f"no wall is further than {fit_nodes:g} spacings of {nodes.spacing_mm:g} mm from the openings;"
+            f"no wall is further than {rim_mm:.3g} mm from the openings, at a spacing of {nodes.spacing_mm:g} mm;"
             " use a finer spacing"
         )
     low, median, high = weighted_percentiles(shear, area, (1, 50, 99))

@@ -25,7 +25,7 @@ from pipeline.haemodynamics.sac_finder import MARGIN, MIN_HEIGHT, Search, find_s
 from pipeline.haemodynamics.sac_shape import SLAB_HALF_WIDTH, Sac, parent_radius_mm, parent_sections, severed_sac
 from pipeline.haemodynamics.trust import LIMITS, check
 from pipeline.haemodynamics.wall_indices import oscillatory_shear_index
-from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings, within_period
+from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings, rim_mm, within_period
 from solver.domain.nodes import Nodes
 from solver.runtime.errors import StageError
 
@@ -83,7 +83,7 @@ class Sacs:
         self.search = self._find(settings.find_sacs, lines)
         wall = within_period(surface, nodes)
         self._of_wall = np.unique(wall.triangles[wall.opening == 0])
-        self._rim_mm = settings.fit_nodes * nodes.spacing_mm
+        self._rim_mm = rim_mm(settings.fit_nodes, nodes.spacing_mm)
         ways = ways_through(lines, nodes.openings) if self.sacs else []
         self._parent_radius_mm = [parent_radius_mm(nodes, surface, sac, ways) for sac in self.sacs]
         self._flows = [

@@ -27,6 +27,9 @@ MAX_AMPLIFICATION = 5.0
 MAX_OUTSIDE = 0.5
 """Nodes further than this, in spacings, outside the tangent plane of the wall belong to a neighbouring lumen."""
 
+RIM_SPACINGS = 3.0
+"""Wall nearer to a cap than this has no part in statistics: there the openings' conditions are felt."""
+
 CHUNK = 4096
 """Vertices that are fitted together, so that memory does not grow with the surface."""
 
@@ -261,6 +264,17 @@ def surface_gradient(wall: Wall, values: NDArray[np.floating]) -> NDArray[np.flo
     weight = 3 * wall.areas_mm2[:, None]
     mean = np.divide(around, weight, out=np.zeros_like(around), where=weight > 0)
     return mean - np.einsum("ij,ij->i", mean, wall.normals)[:, None] * wall.normals
+
+
+def rim_mm(fit_nodes: float, spacing_mm: float) -> float:
+    """Distance from a cap below which the wall has no part in statistics.
+
+    Parameters
+    ----------
+    fit_nodes : radius of the fit that carries the stress to the wall, in spacings; nearer, nodes would be lacking.
+    spacing_mm : of the lattice.
+    """
+    return max(fit_nodes, RIM_SPACINGS) * spacing_mm
 
 
 def near_openings(wall: Wall, openings: Iterable[Opening], distance_mm: float) -> NDArray[np.bool_]:

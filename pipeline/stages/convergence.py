@@ -28,7 +28,7 @@ from pipeline.files.mesh import Mesh, read_mesh, read_openings
 from pipeline.haemodynamics.extrapolation import SAFETY, WIDE_SAFETY, Estimate, estimate
 from pipeline.haemodynamics.indices import LOW_SHEAR_PA
 from pipeline.haemodynamics.percentiles import weighted_percentiles
-from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings
+from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings, rim_mm
 from solver.domain.nodes import Opening
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
@@ -58,7 +58,7 @@ class ConvergenceInput(Section):
     """What the command line takes: of the section ``convergence`` and of ``postprocess``."""
 
     safety: Positive | None = Field(None, description="factor of safety; none: by the number of spacings")
-    fit_nodes: Positive = Field(3.0, description="wall nearer to a cap than so many spacings is left out")
+    fit_nodes: Positive = Field(2.0, description="radius of the fit, in spacings: wall near to a cap is left out")
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,11 @@ def grid_convergence(
         return _quantity(name, unit, values, estimate(values, spacings, settings.safety))
 
     wall = Wall.of(levels[0].wall)
-    counted = ~near_openings(wall, openings, settings.fit_nodes * spacings[-1])
+    rim = rim_mm(settings.fit_nodes, spacings[-1])
+    counted = ~near_openings(wall, openings, rim)
     if not counted.any():
         raise StageError(
-            f"no wall is further than {settings.fit_nodes:g} spacings of {spacings[-1]:.3g} mm from the openings; give"
+            f"no wall is further than {rim:.3g} mm from the openings, at a spacing of {spacings[-1]:.3g} mm; give"
             " a smaller convergence.ratio or fewer convergence.spacings"
         )
     rows = [_rows_on(wall.mesh, level) for level in levels]

@@ -46,7 +46,7 @@ from pipeline.haemodynamics.trust import judged, trust_of
 from pipeline.haemodynamics.volume import Volume
 from pipeline.haemodynamics.wall_indices import oscillatory_shear_index, wall_arrays
 from pipeline.haemodynamics.wall_noise import WallFilter
-from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, near_openings, within_period
+from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, near_openings, rim_mm, within_period
 from solver.domain import nodes as node_files
 from solver.domain.nodes import Nodes
 from solver.run.flow_file import ITEM_BYTES, Flow, read_flow
@@ -128,7 +128,8 @@ def postprocess(
     oscillatory = oscillatory_shear_index(accumulator) if accumulator.times > 1 else None
     rows = profile.rows(accumulator.shear_magnitude / accumulator.times, oscillatory) if profile else []
     lengthwise = (profile, rows) if profile else None
-    sums = WallSums(nodes, wall, fit, accumulator, energy, settings.fit_nodes)
+    rim = rim_mm(settings.fit_nodes, nodes.spacing_mm)
+    sums = WallSums(nodes, wall, fit, accumulator, energy, rim)
     found = indices(sums, SolverSays(summary, monitored_ml_s, record or {}), lengthwise)
     found["sacs"] = sacs.figures(wall, accumulator)
     found["sac_search"] = sacs.search
@@ -148,7 +149,7 @@ def _centreline_profile(
 ) -> CentrelineProfile:
     """Places along the branches, and the wall that belongs to them as far as its stress is not touched by openings."""
     stations = find_stations(branches, surface, nodes)
-    counted = ~near_openings(wall, nodes.openings, settings.fit_nodes * nodes.spacing_mm)
+    counted = ~near_openings(wall, nodes.openings, rim_mm(settings.fit_nodes, nodes.spacing_mm))
     belongs = wall_of_stations(stations, branches, wall, counted)
     return CentrelineProfile(branches, stations, belongs, density_kg_m3, viscosity_pa_s)
 

@@ -188,10 +188,10 @@ class _Cut:
         return Stencils(beside[:, self.rows], ends[:, self.rows], stencils.times[:, self.rows])
 
     def _parabolic(self, place: NDArray[np.int64]) -> ParabolicWalls:
-        parabolic, mine = self._whole.parabolic, self.links
         if not self._whole.walls.varies:
-            return parabolic
-        return ParabolicWalls(self._with_ghosts(place)[parabolic.rows[:, mine]], parabolic.share[:, mine])
+            return self._whole.parabolic
+        mine = self._whole.parabolic.of_some(self.links)
+        return replace(mine, rows=self._with_ghosts(place)[mine.rows])
 
     def _with_ghosts(self, place: NDArray[np.int64]) -> NDArray[np.int32]:
         """Row of each node in this part, where it may be a ghost."""

@@ -4,21 +4,27 @@
 Where the second half of the populations, odd in the velocity, relaxes with a given Lambda, a wall link of the scheme
 (a, b, c) at the distance q holds in a steady flow, with 2 m = 1 + a - b + c and u the velocity along the link,
 
-    u + q du + [Lambda + (tau - 1/2) (1 - a + b + c)/(4 m)] ddu = u_w
+    u + q u' + [Lambda + (tau - 1/2) (1 - a + b + c)/(4 m)] u'' = u_w
 
 (the expansion of Ginzburg, Verhaeghe and d'Humières 2008, Commun. Comput. Phys. 3, 427, without its gradient of the
-pressure). A wall at rest at the distance q asks for u + q du + (q^2/2) ddu = 0. What differs is a slip, which makes
+pressure). A wall at rest at the distance q asks for u + q u' + (q^2/2) u'' = 0. What differs is a slip, which makes
 lumens seem narrower: with Lambda = 1/12 the mean of q^2/2, 1/6, is twice what the scheme has. So the wall gets, with a
 share s of the bracket, the velocity
 
-    u_w = {s [Lambda + (tau - 1/2) (1 - a + b + c)/(4 m)] - q^2/2} ddu,     ddu = u(n) - 2 u(n - c_i) + u(n - 2 c_i),
+    u_w = {s [Lambda + (tau - 1/2) (1 - a + b + c)/(4 m)] - q^2/2} u''
 
 along each link that has two fluid nodes behind it, from velocities that are taken every so many pairs of steps
 (:mod:`solver.kernels.isotropy`). It acts as the velocity of a moving wall does (:mod:`solver.boundary.walls`).
 
+The second derivative u'' is wanted at the node itself. That of the node and the two behind it, u(n) - 2 u(n - c_i) +
+u(n - 2 c_i), is the one at n - c_i: where a boundary layer is two or three spacings thick it is half of what it is at
+n, and the flow beside the wall too slow by some percent. So u'' is that of a cubic: through these three and the wall,
+where fluid is at rest, for q >= 1/2; through the node and three behind it where the wall is nearer, whose distance
+would be divided by; of the three alone where there is no fourth.
+
 In slow flow the gradient of the pressure is nu laplace(u), and the whole expansion has
-[Lambda + (tau - 1/2) k] (ddu - laplace(u)/3). Along the links of a plane wall laplace(u) is ddu, in a round pipe one to
-two ddu: half of the bracket is left on average, with TRT. Cumulants, whose Lambda is that of their third order alone,
+[Lambda + (tau - 1/2) k] (u'' - laplace(u)/3). Along the links of a plane wall laplace(u) is u'', in a round pipe one to
+two u'': half of the bracket is left on average, with TRT. Cumulants, whose Lambda is that of their third order alone,
 are nearer to Poiseuille's flow with all of it (docs/validation/directions.md).
 """
 
@@ -39,6 +45,9 @@ SHARES = {"bgk": 0.5, "trt": 0.5, "cumulant": 1.0}
 WALL_PAIRS = 32
 """Pairs of steps after which the velocity of walls is found again where nothing else needs those of nodes."""
 
+NEAREST = 0.5
+"""Distance of a wall, in lengths of the link, from which on fluid at rest there counts for the second derivative."""
+
 
 @dataclass(frozen=True)
 class ParabolicWalls:
@@ -46,18 +55,23 @@ class ParabolicWalls:
 
     Attributes
     ----------
-    rows : (3, L) the link's node, and the two behind it; three times the node itself where there are not so many.
-    share : (3, L) the parts of the second difference of u_x, u_y and u_z between these nodes that the returning
-        population gets.
+    rows : (4, L) the link's node, and the three behind it; the node itself in place of those that there are not.
+    weights : (4, L) of their velocities in the second derivative along the link.
+    share : (3, L) the parts of this derivative of u_x, u_y and u_z that the returning population gets.
     """
 
     rows: NDArray[np.int32]
+    weights: NDArray[np.floating]
     share: NDArray[np.floating]
 
     @classmethod
     def none(cls) -> "ParabolicWalls":
         """Of a lattice without them."""
-        return cls(np.zeros((3, 0), np.int32), np.zeros((3, 0)))
+        return cls(np.zeros((4, 0), np.int32), np.zeros((4, 0)), np.zeros((3, 0)))
+
+    def of_some(self, links: NDArray[np.generic]) -> "ParabolicWalls":
+        """Those of some of the links, by number or by a mask."""
+        return ParabolicWalls(self.rows[:, links], self.weights[:, links], self.share[:, links])
 
     @classmethod
     def of_links(
@@ -87,34 +101,51 @@ class ParabolicWalls:
         order = np.argsort(listed)
         place = np.searchsorted(listed, stencil.opposite[back] * nodes.count + node, sorter=order)
         q = nodes.wall_link_q[order[place]].astype(np.float64)
-        rows = np.tile(node, (3, 1))
+        rows = np.tile(node, (4, 1))
         for direction in np.unique(back):
             mine, beside = back == direction, neighbours.along(int(direction))
-            rows[1, mine] = beside[node[mine]]
-            rows[2, mine] = np.where(rows[1, mine] < 0, -1, beside[rows[1, mine]])
-        inside = rows.min(axis=0) >= 0
+            for k in (1, 2, 3):
+                before = rows[k - 1, mine]
+                rows[k, mine] = np.where(before < 0, -1, beside[before])
+        inside = rows[:3].min(axis=0) >= 0
         leading, returning, arriving, factor = WALLS[scheme](q)
         even, odd = (1 / rate - 0.5 for rate in rates)
         of_scheme = SHARES[collision] * even * (odd + (1 - leading + returning + arriving) / (4 * factor))
         slip = np.where(inside, 6 * stencil.weights[back] * factor * (of_scheme - q**2 / 2), 0)
         # -6 w_i m c_i.u_w, and c_i = -c_o
         share = slip * stencil.velocities[back].T
-        return cls(np.where(inside, rows, node).astype(np.int32), share.astype(real))
+        weights = second_derivative(q, rows[3] >= 0)
+        return cls(np.where(rows < 0, node, rows).astype(np.int32), weights.astype(real), share.astype(real))
+
+
+def second_derivative(q: NDArray[np.float64], fourth: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Weights (4, L) of the values at 0, -1, -2 and -3 in the second derivative at 0 of what is 0 at q.
+
+    Parameters
+    ----------
+    q : (L,) distance of the wall.
+    fourth : (L,) whether there is a value at -3; where there is none and the wall is near, the other three serve alone.
+    """
+    with_wall = np.array([(q - 3) / q, 2 * (2 - q) / (1 + q), (q - 1) / (2 + q), np.zeros_like(q)])
+    of_four, of_three = (np.array(w)[:, None] for w in ((2.0, -5.0, 4.0, -1.0), (1.0, -2.0, 1.0, 0.0)))
+    return np.where(q >= NEAREST, with_wall, np.where(fourth, of_four, of_three))
 
 
 @cache
 def make_wall_slip(real: Any) -> Any:
-    """Function ``(velocity, rows, share, k) -> s`` of the k-th link: what its wall's velocity adds to its population.
+    """Function ``(velocity, rows, weights, share, k) -> s`` of the k-th link: what its wall's velocity adds to its
+    population.
 
     The arrays are those of :class:`ParabolicWalls`, and the velocities (3, .) of nodes.
     """
-    two = real(2)
 
     @node_function
-    def slip(velocity: Any, rows: Any, share: Any, k: int) -> Any:
-        n, behind, beyond = rows[0, k], rows[1, k], rows[2, k]
-        x = share[0, k] * (velocity[0, n] - two * velocity[0, behind] + velocity[0, beyond])
-        y = share[1, k] * (velocity[1, n] - two * velocity[1, behind] + velocity[1, beyond])
-        return x + y + share[2, k] * (velocity[2, n] - two * velocity[2, behind] + velocity[2, beyond])
+    def slip(velocity: Any, rows: Any, weights: Any, share: Any, k: int) -> Any:
+        total = real(0)
+        for m in range(4):
+            n = rows[m, k]
+            along = share[0, k] * velocity[0, n] + share[1, k] * velocity[1, n] + share[2, k] * velocity[2, n]
+            total += weights[m, k] * along
+        return total
 
     return slip

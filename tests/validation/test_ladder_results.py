@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipeline.case.settings.flow import PostprocessSettings
 from pipeline.haemodynamics.gradient import Gradient
 from pipeline.haemodynamics.indices import monitored_flows_ml_s
-from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings
+from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings, rim_mm
 from pipeline.stages.postprocess import fields_of, postprocess
 from solver.boundary.curves import Series, spline
 from solver.boundary.waveform import read_samples
@@ -86,7 +86,7 @@ def see(run: Solved, every: int = 1) -> Seen:
     found = postprocess(nodes, surface, times, run.summary, monitored, settings)
     axis, offset = (end - start) / length, nodes.points_mm() - start
     along = offset @ axis
-    counted = ~near_openings(found.wall, nodes.openings, settings.fit_nodes * nodes.spacing_mm)
+    counted = ~near_openings(found.wall, nodes.openings, rim_mm(settings.fit_nodes, nodes.spacing_mm))
     return Seen(
         found.wall,
         found.arrays,

@@ -251,7 +251,7 @@ class PostprocessSettings(Section):
     """Wall shear stress and cross-sections."""
 
     fit_nodes: Annotated[float, Field(ge=2, le=6)] = Field(
-        3.0, description="radius, in lattice spacings, of the fit that carries the stress to the wall"
+        2.0, description="radius, in lattice spacings, of the fit that carries the stress to the wall"
     )
     lessen_noise: bool = Field(
         True,

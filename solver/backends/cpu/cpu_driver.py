@@ -167,7 +167,7 @@ class CpuDriver(LatticeDriver):
     def write_slip(self) -> None:
         """Keep what the velocity of walls adds, which follows from it."""
         parabolic = self.lattice.parabolic
-        self._slip_pass(self.node_velocity, parabolic.rows, parabolic.share, self._slip)
+        self._slip_pass(self.node_velocity, parabolic.rows, parabolic.weights, parabolic.share, self._slip)
 
     def write_fluxes(self) -> None:
         """Write the fluxes that follow from these into `fluxes`."""

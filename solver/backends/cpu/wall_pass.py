@@ -54,9 +54,9 @@ def make_wall_pass(storage: str, real: Any, two_terms: bool, moving: bool) -> tu
             store_slot(f, nodes[k], load_slot(f, nodes[k]) - correction)
 
     @threaded
-    def write_slip(velocity: Any, rows: Any, share: Any, into: Any) -> None:
+    def write_slip(velocity: Any, rows: Any, weights: Any, share: Any, into: Any) -> None:
         for chunk in prange((len(into) + CHUNK - 1) // CHUNK):
             for k in range(chunk * CHUNK, min(len(into), (chunk + 1) * CHUNK)):
-                into[k] = slip_of(velocity, rows, share, k)
+                into[k] = slip_of(velocity, rows, weights, share, k)
 
     return treat, subtract, write_slip

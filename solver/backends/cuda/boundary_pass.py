@@ -52,7 +52,7 @@ class Boundaries:
     wall_slot: Any
     source_slots: dict[bool, tuple[Any, ...]]
     coefficients: tuple[Any, ...]
-    parabolic: tuple[Any, Any]
+    parabolic: tuple[Any, Any, Any]
     ends: tuple[int, int, int]
     apart: bool
 
@@ -61,9 +61,7 @@ class Boundaries:
         """Those of a lattice."""
         walls, into, out, send = lattice.walls, lattice.inlets, lattice.outlets, cuda.to_device
         order, own = outlets_first(walls, out, lattice.stride)
-        behind, share = lattice.parabolic.rows, lattice.parabolic.share
-        if walls.varies:
-            behind, share = behind[:, order], share[:, order]
+        parabolic = lattice.parabolic.of_some(order) if walls.varies else lattice.parabolic
         node_of_link = np.repeat(np.arange(len(out.node), dtype=np.int32), np.diff(out.first))
         of_each = (
             blocks_of(len(out.node), OUTLET_NODES),
@@ -80,7 +78,7 @@ class Boundaries:
                 even: tuple(send(each[order]) for each in walls.source_slots(even)) for even in (True, False)
             },
             coefficients=tuple(send(each[order]) for each in walls.coefficients()),
-            parabolic=(send(behind), send(share)),
+            parabolic=(send(parabolic.rows), send(parabolic.weights), send(parabolic.share)),
             ends=(ends[0], ends[1], ends[2]),
             apart=len(np.intersect1d(out.node, into.slot % lattice.stride)) > 0,
         )
@@ -206,9 +204,9 @@ def make_boundary_pass(
             correct_node_mass(f, nodes[k], added, mass_correction_nodes)
 
     @kernel()
-    def write_slip(velocity: Any, rows: Any, share: Any, into: Any) -> None:
+    def write_slip(velocity: Any, rows: Any, weights: Any, share: Any, into: Any) -> None:
         k = cuda.grid(1)
         if k < into.shape[0]:
-            into[k] = slip_of(velocity, rows, share, k)
+            into[k] = slip_of(velocity, rows, weights, share, k)
 
     return treat, subtract, write_slip

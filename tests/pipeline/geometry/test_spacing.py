@@ -127,7 +127,7 @@ def test_the_case_tells_the_factor_of_each_level_to_voxelize_alone():
     assert "coarser" not in reported[0]
     for stage in ("decompose", "solve", "postprocess"):
         assert case.settings(stage, 2) == case.settings(stage)
-    assert json.loads(case.settings("convergence")) == {"safety": None, "fit_nodes": 3.0}
+    assert json.loads(case.settings("convergence")) == {"safety": None, "fit_nodes": 2.0}
 
 
 def test_automatic_spacing_is_the_finer_of_diameter_and_grid_reynolds_number():

@@ -222,7 +222,7 @@ def test_spacings_too_near_each_other_are_warned_of():
             [level(0.1), level(0.15, wall=replace(WALL.mesh, points_mm=WALL.mesh.points_mm + 1))],
             "not of the same surface",
         ),
-        ([level(1.0), level(2.5)], "no wall is further than 3 spacings of 2.5 mm.*convergence"),
+        ([level(1.0), level(2.5)], "no wall is further than 7.5 mm from .* at a spacing of 2.5 mm.*convergence"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(levels, message):

@@ -68,9 +68,10 @@ def begun(lattice: Lattice, make=CpuDriver):
 @pytest.mark.parametrize("model", [CUMULANT, SLOW], ids=["D3Q27", "D3Q19"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_walls_get_what_the_scheme_leaves_of_the_second_derivative(scheme, model):
-    """By dictionaries and loops, of a random flow: (s (Lambda + (tau - 1/2) k) - q^2/2) ddu of each link, where k is
+    """By dictionaries and loops, of a random flow: (s (Lambda + (tau - 1/2) k) - q^2/2) u'' of each link, where k is
     abs(q - 1/2) of Bouzidi's scheme, 1/2 of Yu's and 0 of the central one, and s is 1 of cumulants and 1/2 of TRT;
-    nothing where fewer than two nodes follow.
+    nothing where fewer than two nodes follow. u'' is that of a polynomial through the three nodes and a fourth value:
+    none at the wall where that is half a link away or more, else the velocity of one more node, if there is one.
     """
     nodes, share = random_cavern((8, 7, 6), 3, openings=False), 1 if model == CUMULANT else 0.5
     driver = begun(laid_out(nodes, scheme=scheme, model=model))
@@ -78,23 +79,32 @@ def test_walls_get_what_the_scheme_leaves_of_the_second_derivative(scheme, model
     velocity, on = driver.fields().velocity, nodes.with_corners() if model == CUMULANT else nodes
     stencil, row = velocity_set(on.q), {tuple(place): n for n, place in enumerate(nodes.position.tolist())}
     cut = set(zip(on.wall_link_node.tolist(), on.wall_link_direction.tolist(), strict=True))
-    wanted = dict[tuple[int, int], float]()
+    wanted, kinds = dict[tuple[int, int], float](), set[tuple[bool, int]]()
     for n, i, q in zip(on.wall_link_node, on.wall_link_direction, on.wall_link_q.astype(float), strict=True):
         c, o = stencil.velocities[i], int(stencil.opposite[i])
-        behind = row.get(tuple((nodes.position[n] - c).tolist()))
-        beyond = row.get(tuple((nodes.position[n] - 2 * c).tolist()))
-        if behind is None or beyond is None or (n, o) in cut or (behind, o) in cut:
+        behind = [int(n)]
+        while len(behind) < 4 and (behind[-1], o) not in cut:
+            further = row.get(tuple((nodes.position[n] - len(behind) * c).tolist()))
+            if further is None:
+                break
+            behind.append(further)
+        if len(behind) < 3:
             continue
         k = {"bouzidi": abs(q - 0.5), "yu": 0.5, "cli": 0.0}[scheme]
-        ddu = c @ (velocity[:, n] - 2 * velocity[:, behind] + velocity[:, beyond])
-        slip = (share * (model[1] + (TAU - 0.5) * k) - q**2 / 2) * ddu
+        places, values = [0.0, -1.0, -2.0, -3.0][: len(behind)], [float(c @ velocity[:, m]) for m in behind]
+        if q >= 0.5:
+            places, values = [q, *places[:3]], [0.0, *values[:3]]
+        second = 2 * np.polyfit(places, values, len(places) - 1)[-3]
+        kinds.add((q >= 0.5, len(places)))
+        slip = (share * (model[1] + (TAU - 0.5) * k) - q**2 / 2) * second
         wanted[o, int(n)] = -6 * stencil.weights[i] * float(WALLS[scheme](np.array(q))[3]) * slip
     back, node = np.divmod(driver.lattice.walls.slot.astype(int), driver.lattice.stride)
     found = dict(zip(zip(back.tolist(), node.tolist(), strict=True), driver.held()["slip"], strict=True))
     assert {key for key, value in found.items() if value} == set(wanted)
     assert len(wanted) > 50
+    assert kinds == {(True, 4), (False, 4), (False, 3)}
     for key, value in wanted.items():
-        assert found[key] == pytest.approx(value, abs=1e-15)
+        assert found[key] == pytest.approx(value, rel=1e-9, abs=1e-15)  # the polynomial's own rounding
 
 
 EVERY_SCHEME = """
