@@ -15,9 +15,9 @@ CARRIES = 0.02
 """A branch with less than this part of the largest flow is not judged: it changes that of others by no more, which is
 what the wall shear stress may be off with 20 nodes across."""
 
-SHEAR_ERRORS = ((14, 7, 20), (10, 11, 30), (0, 20, 40))
+SHEAR_ERRORS = ((14, 5, 13), (10, 7, 18), (0, 13, 23))
 """Nodes across from which on the mean wall shear stress, and the largest, is off by so many percent: root mean square
-over 23 drawn vessels with 16, 12 and 8 (docs/uncertainty.md)."""
+over 24 drawn vessels with 16, 12 and 8 (docs/uncertainty.md)."""
 
 MIN_SECTIONS = 3
 """Sections from which the flow along a branch is judged."""

@@ -35,6 +35,9 @@ LOW_SHEAR_OF_PARENT = 0.1
 """Shear stress below this part of the parent's mean is low. Source: Xiang et al. (2011),
 doi:10.1161/STROKEAHA.110.592923."""
 
+TOO_LOW_ORDER = 3
+"""Order in the spacing of what the wall shear stress of a sac is too low by, on lattices that are used."""
+
 
 @dataclass(frozen=True)
 class _Flow:
@@ -215,13 +218,13 @@ class Sacs:
     def _stress_too_low(self, parent_mm: float, parent_ml_s: float) -> float:
         """By which part the mean wall shear stress in a sac is too low for its lattice.
 
-        0.17 (Re/200)^0.9 (16/N)^2, by Reynolds number and nodes across the parent: fitted to 23 drawn vessels with a
-        sac at 12, 16 and 24 nodes across, Re 64 to 299, to 6 % of the stress (root mean square). On 28 others what 24
-        nodes changed was 12.7 % where 9.4 % were expected (docs/uncertainty.md).
+        0.084 (Re/200)^1.25 (16/N)^3, by Reynolds number and nodes across the parent: fitted to 24 drawn vessels with a
+        sac at 12, 16 and 24 nodes across, Re 64 to 299, to 7 % of the stress (root mean square). 18 others are met to
+        4 % (docs/uncertainty.md).
         """
         reynolds = 4e-3 * parent_ml_s / (np.pi * parent_mm * self._viscosity_m2_s)
         across = parent_mm / self._nodes.spacing_mm
-        return float(0.17 * (reynolds / 200) ** 0.9 * (16 / across) ** 2)
+        return float(0.084 * (reynolds / 200) ** 1.25 * (16 / across) ** TOO_LOW_ORDER)
 
     def _doubt(self, sac: Sac, net: float | None, too_low: float) -> None:
         across = sac.neck_diameter_mm / self._nodes.spacing_mm
@@ -236,7 +239,7 @@ class Sacs:
             )
         )
         good = LIMITS["wall shear stress too low by"].good
-        finer_mm = 0.99 * self._nodes.spacing_mm * (good / max(too_low, good)) ** 0.5
+        finer_mm = 0.99 * self._nodes.spacing_mm * (good / max(too_low, good)) ** (1 / TOO_LOW_ORDER)
         self.checks.append(
             check(
                 "wall shear stress too low by",

@@ -302,7 +302,7 @@ def test_the_inflow_is_compared_with_the_parent_or_the_inlet(aneurysm, with_line
     assert found["inflow_concentration_index"] == pytest.approx(2 * found["inflow_share"], rel=0.15)
 
 
-@pytest.mark.parametrize(("speed", "state"), [(0.01, "good"), (0.08, "reservation"), (0.2, "unusable")])
+@pytest.mark.parametrize(("speed", "state"), [(0.01, "good"), (0.12, "reservation"), (0.3, "unusable")])
 def test_the_stress_of_a_sac_is_doubted_by_the_flow_of_its_parent(aneurysm, speed, state):
     """A parent 10 nodes wide: by Reynolds number and nodes across it, as measured; the advised spacing passes."""
     mesh, _, lines, nodes = aneurysm
@@ -312,11 +312,11 @@ def test_the_stress_of_a_sac_is_doubted_by_the_flow_of_its_parent(aneurysm, spee
     [found], sacs = figures(mesh, nodes, Wall.of(mesh), marked(NECK), [velocity], lines=lines)
     [doubt] = [each for each in sacs.checks if each["name"] == "wall shear stress too low by of left"]
     diameter, reynolds = found["parent_diameter_mm"], speed * 2e-3 * RADIUS * DENSITY / VISCOSITY
-    assert doubt["value"] == pytest.approx(0.17 * (reynolds / 200) ** 0.9 * (16 * 0.4 / diameter) ** 2, rel=0.02)
+    assert doubt["value"] == pytest.approx(0.084 * (reynolds / 200) ** 1.25 * (16 * 0.4 / diameter) ** 3, rel=0.03)
     assert doubt["state"] == state
     if doubt["advice"]:
         finer = doubt["advice"].setting.value
-        assert doubt["value"] * (finer / 0.4) ** 2 < LIMITS["wall shear stress too low by"].good
+        assert doubt["value"] * (finer / 0.4) ** 3 < LIMITS["wall shear stress too low by"].good
     of_wall = next(each for each in judged({"checks": sacs.checks, "sacs": [found]}) if each["key"] == "sac left wall")
     assert "wall shear stress too low by of left" in [each["name"] for each in of_wall["evidence"]]
 
