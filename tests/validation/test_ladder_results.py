@@ -296,7 +296,7 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
                 each_order,
                 at_least=0.9,
                 held=0.65,
-                why="with 10 nodes across the error is 0.6 to 1 %, in part scatter from vertex to vertex, which falls slowly",
+                why="at 10 nodes across it is 0.6 to 1 %, in part scatter between vertices, which falls slowly",
             )
             each, name = found[direction, 14.0], f"{label(direction)}, 28 nodes: "
             case.reach(f"{name}wall shear stress, mean size of the error", each.shear_mean, at_most=0.05)
