@@ -28,6 +28,7 @@ class Browser:
             "--headless",
             "--no-sandbox",
             "--disable-gpu",
+            "--disable-gpu-rasterization",  # which some distributions ask for: without a GPU it takes twice as long
             "--disable-quic",
             "--no-first-run",
             "--hide-scrollbars",

@@ -31,9 +31,11 @@ def plain(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rich(plain, tmp_path_factory):
-    """Page and names of the figures of a folder with everything that later stages add."""
+    """Page and names of the figures of a folder with everything that later stages add; the figures are blank, a browser
+    opens the page with them in test_pages_in_browser.
+    """
     results = enrich(plain, tmp_path_factory.mktemp("rich"))
-    html, files = make(results, tmp_path_factory.mktemp("report"), more=OPTIONAL)
+    html, files = make(results, tmp_path_factory.mktemp("report"), more=OPTIONAL, blank=True)
     return re.sub(r"<script(?! type=.application).*?</script>", "", html, flags=re.DOTALL), files
 
 
@@ -50,7 +52,7 @@ def test_the_page_has_what_the_flow_carries(rich, plain, tmp_path):
     assert "the diffusivity is raised." in html
     assert "3 % of the bolus are still in the vessel" in html
     assert {"angiogram.png", "dilution.png"} <= {*files}
-    without, _ = make(plain, tmp_path)
+    without, _ = make(plain, tmp_path, still=False, blank=True)
     assert "Age of blood and contrast" not in without
 
 
