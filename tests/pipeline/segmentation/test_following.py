@@ -2,6 +2,7 @@
 """A vessel whose contrast fades is followed to its end, by the next step that a refusal or a failed check names."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from pipeline.stages.segment import Segmentation, segment
 from solver.runtime.errors import StageError
 from tests.support.advice import advised
 from tests.support.strange_images import Scene, Strange, scene
+from tests.support.variants import some
 
 DIMLY, FADES = "vessel that goes on more dimly, of the mask", "vessel that fades away, of the mask"
 
@@ -52,8 +54,7 @@ def next_step(drawn: Strange, **keys: object) -> dict[str, object] | None:
     return next((way.settings["segment"] for way in ways if "segment" in way.settings), None)
 
 
-@pytest.mark.parametrize("given", [True, False])
-@pytest.mark.parametrize("at", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize(("at", "given"), some(product((0.05, 0.5, 0.95), (True, False)), (0.05, False), (0.95, True)))
 def test_the_next_step_leads_to_the_volume_of_a_vessel_that_fades_to_40_percent(at, given):
     """Seeds in its bright, middle and dim part; a threshold half way where contrast is best is above the dim seed.
 

@@ -5,6 +5,7 @@ import json
 import logging
 import re
 import time
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
@@ -35,6 +36,7 @@ from tests.pipeline.segmentation.test_segmentation_page import Views, embedded
 from tests.support import chromium
 from tests.support.left_vessels import LEFT, VESSELS
 from tests.support.real_cases import RealCases
+from tests.support.variants import some
 from tests.support.vessels import HALF_WAY, LUMEN, TISSUE, centre_line_mm, oblique, tube_volume
 
 LOG = logging.getLogger("test")
@@ -129,7 +131,7 @@ def as_filtered(loaded: Volume) -> Volume:
 # ---- what grows ----
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", some(range(6), 1, 2))
 def test_the_page_grows_the_voxels_that_the_stage_grows(browser, tmp_path, number):
     """Random fields, orientations, boxes, seeds and cut planes; thresholds in any order, since each goes on from the
     last.
@@ -269,7 +271,7 @@ REFUSED = {
 """A tube, and settings of the segmentation by which the stage refuses it."""
 
 
-@pytest.mark.parametrize("fault", REFUSED)
+@pytest.mark.parametrize("fault", some(REFUSED, "nearly into bone", "over a face", "dark seed"))
 def test_what_the_stage_refuses_the_page_tells_in_the_same_words(browser, tmp_path, fault):
     shape, settings = REFUSED[fault]
     loaded = whole(tube_volume(**shape, spacing_mm=(0.5, 0.5, 0.5)))
@@ -324,8 +326,14 @@ def of_a_mask(mask: np.ndarray, voxel_mm: float, seed: tuple[int, int, int], **s
     return loaded, GIVEN | {"segment": chosen}
 
 
-@pytest.mark.parametrize("kind", LEFT | VESSELS)
-@pytest.mark.parametrize("seeds", [range(4300, 4301), pytest.param(range(4301, 4320), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("kind", "seeds"),
+    some(
+        product(LEFT | VESSELS, (range(4300, 4301), range(4301, 4320))),
+        ("heart", range(4300, 4301)),
+        ("narrow", range(4300, 4301)),
+    ),
+)
 def test_what_has_left_the_vessel_is_what_the_stage_finds(browser, tmp_path, kind, seeds):
     """Chambers of hearts, by place; true vessels have none. Touches, which the stage only doubts, it has alone. A box
     of too many voxels is looked at on coarser cubes, where the place is right to two of them.
@@ -483,7 +491,7 @@ def run_case(folder: Path, text: str, monkeypatch) -> tuple[Case, list[str]]:
     return case, list(extract_surface(found.occupancy, case.surface, LOG).openings)
 
 
-@pytest.mark.parametrize("orientation", ["aligned", "oblique"])
+@pytest.mark.parametrize("orientation", some(["aligned", "oblique"], "oblique"))
 def test_what_is_copied_is_a_case_that_runs_with_the_marked_openings(browser, tmp_path, monkeypatch, orientation):
     turn = {"aligned": np.diag([-1.0, -1.0, 1.0]), "oblique": oblique((20.0, -160.0, 75.0))}[orientation]
     loaded = whole(tube_volume(radius_mm=2.5, noise=10, spacing_mm=(0.6, 0.6, 0.6), direction=turn))
@@ -522,7 +530,7 @@ def test_what_is_copied_is_a_case_that_runs_with_the_marked_openings(browser, tm
     assert browser.faults == []
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", some(range(3), 1))
 def test_a_cut_plane_marked_on_the_surface_parts_the_vessel(browser, tmp_path, number):
     """Across the vessel within 25 degrees, in tubes from three voxels of radius on, and wide enough to part it."""
     rng = np.random.default_rng(60 + number)

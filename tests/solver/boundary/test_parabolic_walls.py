@@ -157,7 +157,7 @@ def test_a_pipe_lets_through_what_it_should(direction, radius, slow):
     assert abs(with_it) < without / 2
 
 
-@pytest.mark.parametrize("model", [CUMULANT, SLOW], ids=["D3Q27", "D3Q19"])
+@pytest.mark.parametrize("model", [CUMULANT, pytest.param(SLOW, marks=pytest.mark.slow)], ids=["D3Q27", "D3Q19"])
 def test_it_is_found_once_in_so_many_steps_however_they_are_asked_for(model):
     """Of the whole, of parts, and of a run that goes on: the same bits, which without it are others."""
     nodes = random_cavern((9, 8, 7), 5, openings=False)
