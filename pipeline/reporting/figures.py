@@ -60,6 +60,10 @@ def to_png(figure: Figure) -> bytes:
     """The figure as PNG, with nothing in it that changes from run to run."""
     stream = io.BytesIO()
     FigureCanvasAgg(figure)
+    if layout := figure.get_layout_engine():  # with which Matplotlib would draw all of it once more to find places
+        figure.dpi = DOTS_PER_INCH
+        layout.execute(figure)
+        figure.set_layout_engine(None)
     figure.savefig(stream, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None}, facecolor="white")
     return stream.getvalue()
 
