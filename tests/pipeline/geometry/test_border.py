@@ -72,6 +72,7 @@ def test_a_slab_is_open_at_the_borders_and_keeps_its_volume(seed):
     assert share_lost(surface.quality) == 0
 
 
+@pytest.mark.slow
 def test_an_aorta_in_29_slices_is_open_at_both_borders_and_whole():
     """Of 254 HU, with thrombus, plaques and lung beside it; found from one seed. The cap lies in the plane of the first
     and last slice; voxels of the mask are in or out as a whole."""

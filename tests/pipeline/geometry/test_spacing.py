@@ -37,6 +37,7 @@ from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 from solver.runtime.sources import ROOT
 from tests.support.shapes import capped_cylinder, vessel
+from tests.support.variants import some
 
 MESH, OPENINGS = vessel([2.0, 2.0, 3.0], [0.0, 10.0, 20.0], (0, 0, 1), (0, 0, 0), 400)
 NARROW = Narrowest(1.0, (0.0, 1.0, 2.0))
@@ -379,7 +380,7 @@ def test_settings_of_the_run_reach_the_stage_only_where_updates_are_counted(tmp_
     parse(SpacingSettings, json.loads(case(voxelize=counted, solve=given).settings("voxelize")), "--settings")
 
 
-@pytest.mark.parametrize("flow_ml_s", [0.5, 6.0])
+@pytest.mark.parametrize("flow_ml_s", some([0.5, 6.0], 0.5))
 def test_updates_choose_the_spacing_and_are_those_of_its_plan(tmp_path, caplog, flow_ml_s):
     """Within a factor 1.5: a cycle more or less of settling, and sections of a lattice of 8 nodes across."""
     wave = tmp_path / "wave.csv"

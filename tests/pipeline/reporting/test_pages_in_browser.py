@@ -62,7 +62,7 @@ DRAWN = "Number(document.querySelector('#vessel').dataset.drawn)"
 
 
 def wait_for_drawing(report, before: int) -> None:
-    """Until the view is drawn again, after so many times."""
+    """Until the view has been drawn once more than so many times."""
     report.run(
         f"new Promise((next) => {{ const wait = () => {DRAWN} > {before} ? next(0) : setTimeout(wait, 20); wait(); }})"
     )
@@ -142,7 +142,7 @@ def choose(report, name: str, value) -> None:
         " if (control.type === 'checkbox') control.checked = value; else control.value = value;"
         " control.dispatchEvent(new Event(control.type === 'range' ? 'input' : 'change')); })()"
     )
-    wait_for_drawing(report, before - 1 if name == "side" else before)  # which draws nothing anew
+    wait_for_drawing(report, before - 1 if name == "side" else before)  # which draws nothing
 
 
 def trace(report, number: int, *keys: str) -> list:

@@ -16,6 +16,7 @@ from solver.run.plan import make_plan
 from solver.run.settings import SolveSettings
 from tests.solver.run.test_checkpoint import KilledError, files, kept, killed_at, run
 from tests.solver.run.test_simulation import pipe_case
+from tests.support.variants import some
 
 
 def underrated() -> tuple[Nodes, SolveSettings]:
@@ -56,7 +57,7 @@ def test_a_run_goes_on_with_safer_models_and_begins_again_with_a_shorter_step(fa
 
 
 @pytest.mark.parametrize(
-    "step", [pytest.param(600, marks=pytest.mark.slow), 900, pytest.param(1500, marks=pytest.mark.slow), 3000]
+    "step", some((600, 900, 1500, 3000), 900)
 )  # on the second models, before the divergence, and after it
 def test_a_run_that_was_stopped_after_it_fell_back_leaves_the_same_bits(fallen, step, tmp_path):
     nodes, wanted, summary, folder = fallen

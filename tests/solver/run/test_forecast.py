@@ -29,14 +29,13 @@ from tests.solver.boundary.test_moving_walls import patched
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, pipe_case, settings
 from tests.support.geometries import closed_box, pipe, step
 from tests.support.simulator import simulated
+from tests.support.variants import some
 
 LOG = logging.getLogger("test_forecast")
 BIG = Device("CPU", 1e12, 1e7, 0.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("precision", "q"), [("fp32", 19), pytest.param("fp64", 19, marks=pytest.mark.slow), ("fp32", 27)]
-)
+@pytest.mark.parametrize(("precision", "q"), some([("fp32", 19), ("fp64", 19), ("fp32", 27)], ("fp32", 19)))
 def test_memory_is_what_the_drivers_hold(precision, q):
     """Within 20 %, here and on the simulated device: the forecast takes every wall link as interpolated, and the links
     of an opening as those of an outlet.
@@ -61,6 +60,7 @@ from solver.backends.cuda.device import cuda_device
 from solver.backends.cuda.cuda_driver import CudaDriver
 from solver.backends.cost import Size
 from solver.backends.fields import held_bytes
+from tests.support.variants import some
 from solver.backends.lattice import build_lattice
 
 nodes = pipe((1, 2, 3), 4.2, 20.0)
