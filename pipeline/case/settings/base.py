@@ -5,6 +5,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from reprlib import Repr
 from typing import Annotated, Any, TypeVar
@@ -278,9 +279,15 @@ def _brief(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+@cache
+def _schema(model: type[Section]) -> dict[str, Any]:
+    """JSON schema of settings, of which that of a case takes half a second."""
+    return model.model_json_schema()
+
+
 def _keys_at(model: type[Section], location: tuple[Any, ...]) -> list[str]:
     """Keys that are allowed at a place of the settings."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     definitions = schema.get("$defs", {})
 
     def resolve(node: dict[str, Any]) -> dict[str, Any]:
@@ -306,7 +313,7 @@ def dotted_keys(model: type[Section]) -> list[str]:
 
     ``*`` stands where a name is free, ``[]`` behind a list of sections.
     """
-    schema = model.model_json_schema()
+    schema = _schema(model)
 
     def options(node: dict[str, Any]) -> list[dict[str, Any]]:
         """What a place may hold."""
