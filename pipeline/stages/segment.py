@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,7 @@ def segment(
         log.info("%s: looking for what parts it from the vessel", error)
         problem, _ = _pose(filtered, settings, loaded, modality, log)
         refusal = StageError(f"{error}; {remedies(error, problem, passes)}")
-        refusal.picture = _pictured(error, problem)
+        refusal.picture = partial(_pictured, error, problem)
         raise refusal from None
     except StageError as error:
         log.info("%s: looking whether brightness changes along the vessel", error)

@@ -90,7 +90,7 @@ def run_stage(
             afterwards(job)
     except StageError as error:
         if picture and error.picture:
-            picture.write_bytes(error.picture)
+            picture.write_bytes(error.picture())
         log.error("error: %s%s", error, f"; see {picture}" if picture and error.picture else "")
     except Stopped as stop:
         log.error("error: %s", stop)

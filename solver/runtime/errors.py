@@ -2,6 +2,7 @@
 """Mistakes of a user, and errors of the system, as one message."""
 
 import errno
+from collections.abc import Callable
 
 
 class StageError(Exception):
@@ -10,11 +11,11 @@ class StageError(Exception):
 
     Attributes
     ----------
-    picture : PNG that shows what the message means, where one was drawn; the command line puts it beside the log and
-        names it after the message.
+    picture : draws what the message means, as PNG, where that can be drawn; the command line puts it beside the log and
+        names it after the message. It takes a second, and nobody but that asks for it.
     """
 
-    picture: bytes | None = None
+    picture: Callable[[], bytes] | None = None
 
 
 REMEDIES = {

@@ -9,7 +9,8 @@ import io
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,12 +69,13 @@ class Scene:
 
     @contextmanager
     def on_refusal(self) -> Iterator[None]:
-        """Give a refusal the picture of what is known when it comes."""
+        """Let a refusal draw what is known when it comes."""
         try:
             yield
         except StageError as error:
             if self.mesh is not None and error.picture is None:
-                error.picture = draw(self, str(error))
+                known = replace(self, marks=[*self.marks])
+                error.picture = partial(draw, known, str(error))
             raise
 
 

@@ -188,7 +188,7 @@ def test_a_cap_does_not_cut_a_loop():
 
 def picture_of(error: StageError, path: Path) -> np.ndarray:
     assert error.picture is not None
-    path.write_bytes(error.picture)
+    path.write_bytes(error.picture())
     return imread(path)
 
 

@@ -89,4 +89,4 @@ def test_an_extension_that_runs_into_the_vessel_is_refused_with_the_place():
     given = SurfaceFile(mesh.points_mm, mesh.triangles, None)
     with pytest.raises(StageError, match=r"runs into the vessel or another extension at .*extend_radii = 12") as caught:
         import_surface(given, GivenSurface(unit="mm", extend_radii=12.0), LOG)
-    assert caught.value.picture.startswith(b"\x89PNG")
+    assert caught.value.picture().startswith(b"\x89PNG")

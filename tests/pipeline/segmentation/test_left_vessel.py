@@ -112,7 +112,7 @@ def test_the_refusal_has_a_picture_of_the_place():
     image = imaged(phantom.mask, 1.0)
     with pytest.raises(StageError, match=r"has left the vessel at \((.*?)\) mm") as refused:
         segment(image, SegmentSettings(seeds_voxel=(phantom.seed,), lower=HALF_WAY), image, "CT")
-    picture = imread(io.BytesIO(refused.value.picture))
+    picture = imread(io.BytesIO(refused.value.picture()))
     half = len(picture) / 2
     leaves, seed = of_colour(picture, LEAVES), of_colour(picture, SEED)
     for row in (leaves[:, 0] < half, leaves[:, 0] > half):

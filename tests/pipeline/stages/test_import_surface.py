@@ -363,7 +363,7 @@ def test_a_fold_is_refused_with_its_place():
         StageError, match=r"pairs of its triangles pass through each other, at \d+ places?: \("
     ) as caught:
         brought_in(Mesh(points, mesh.triangles, mesh.opening))
-    assert caught.value.picture.startswith(b"\x89PNG")
+    assert caught.value.picture().startswith(b"\x89PNG")
 
 
 def crossing_tubes() -> Mesh:
