@@ -24,6 +24,7 @@ from pipeline.segmentation import page
 from pipeline.stages.pick import _compute as pick
 from solver.runtime.provenance import Job
 from tests.support import chromium
+from tests.support.variants import some
 
 SIZE = (20, 17, 14)
 """Voxels along x, y, z: 4760, so that each has an intensity of its own in steps of 1."""
@@ -188,7 +189,7 @@ READ = """(() => {
 })()"""
 
 
-@pytest.mark.parametrize("orientation", DIRECTIONS)
+@pytest.mark.parametrize("orientation", some(DIRECTIONS, "oblique"))
 def test_under_each_pixel_stands_the_voxel_that_it_shows(browser, tmp_path, orientation):
     """The intensity tells the voxel, whatever the page says of it: so place, indices, mask and grey can be checked."""
     volume = coded(DIRECTIONS[orientation])
