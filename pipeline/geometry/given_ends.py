@@ -6,7 +6,7 @@ Flat caps become openings as they are, round ends are cut off where the vessel b
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -120,12 +120,14 @@ class Opened:
     by : ``flat caps``, ``cuts``, or both.
     lost : of each end at which volume was lost, its place, that volume and how much of it the settings asked for.
     closed : place and reason of each end that stays closed.
+    may_be_sacs : place of each opening at a round end that may be a sac, and what speaks for it.
     """
 
     mesh: Mesh
     by: str
     lost: list[dict[str, Any]]
     closed: list[dict[str, Any]]
+    may_be_sacs: list[dict[str, Any]] = field(default_factory=list)
 
 
 def open_found_ends(mesh: Mesh, settings: GivenSurface, log: logging.Logger, scene: Scene) -> Opened:
@@ -156,7 +158,7 @@ def open_found_ends(mesh: Mesh, settings: GivenSurface, log: logging.Logger, sce
     fine = with_short_edges(mesh, min(end.end_radius_mm for end in found.open) / EDGES_PER_RADIUS)
     cut, _, cut_off = cut_ends(fine, voxels.field, found, cutting, scene, log)
     by = "flat caps and cuts" if cutting.capped else "cuts"
-    return Opened(cut, by, lost + cut_off, closed_ends(found))
+    return Opened(cut, by, lost + cut_off, closed_ends(found), found.may_be_sacs)
 
 
 def open_other_caps(mesh: Mesh, by: str, settings: GivenSurface, log: logging.Logger) -> Opened:

@@ -45,6 +45,9 @@ LIMITS: Mapping[str, Limit] = {
         1, 100, "own choice: the main vessel is open; a person has to look, however wide it is"
     ),
     "ends that the given surface closes": Limit(0, 100, "own choice: a person has to look, however many there are"),
+    "openings that may be sacs": Limit(
+        0, 100, "docs/validation/first-try.md, strangers: a person has to look, however many there are"
+    ),
     "wall that the image's border cuts": Limit(0.0, 0.05, "own choice: none of the wall, and 5 %"),
     "places where the mask may have left the vessel": Limit(
         0, 100, "docs/validation/segmentation.md, leaks inside the image: a person has to look, whatever their number"
@@ -136,6 +139,7 @@ SHAPE = (
     "volume cut off beyond the ends",
     "width of a closed end over that of the widest opening",
     "ends that the given surface closes",
+    "openings that may be sacs",
     "wall that the image's border cuts",
     "places where the mask may have left the vessel",
     "part of the mask of another brightness",

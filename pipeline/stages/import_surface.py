@@ -86,6 +86,7 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
         "size_mm": [round(float(side), 3) for side in np.ptp(whole.points_mm, axis=0)],
         "overlap_fraction": overlap,
         "closed_ends": ends.closed,
+        "round_ends": ends.may_be_sacs,
         "side_branches": sides,
         "given_volume_mm3": whole.volume_mm3(),
         "smoothing_mm3": smoothed.volume_mm3() - whole.volume_mm3(),

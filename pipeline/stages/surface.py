@@ -9,6 +9,7 @@ with a flat cap. The surface leaves this stage closed, and every triangle knows 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,12 @@ from pipeline.geometry.branches.ends import (
     Cutting,
     TooFewEndsError,
     close_on_request,
-    closed_ends,
     cut_and_cap,
     cut_ends,
+    doubts_of_ends,
     name_openings,
 )
+from pipeline.geometry.branches.flat_faces import flat_face
 from pipeline.geometry.branches.openings import without_frayed_ends
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.branches.side_branches import (
@@ -131,10 +133,14 @@ class _Traced:
 
     def ends(self, centreline: Centreline, settings: SurfaceSettings, least_mm: float) -> Ends:
         """Open and closed ends of the centreline or of a part of it."""
-        kept = self.frayed | self.border.keys()
-        return find_ends(
-            centreline, settings.min_branch_radii, least_mm, _at_border(self.lumen, centreline), frozenset(kept)
-        )
+        kept, points = self.frayed | self.border.keys(), centreline.points_mm
+
+        @cache
+        def flat(row: int) -> bool:
+            return flat_face(self.raw, points[row], points, centreline.radius_mm) is not None
+
+        at_border = _at_border(self.lumen, centreline)
+        return find_ends(centreline, settings.min_branch_radii, least_mm, at_border, frozenset(kept), flat)
 
 
 def _extract_thin(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, broken: str) -> Surface:
@@ -187,7 +193,7 @@ def _extract(
         "volume_change": change,
         "cut_ends": lost,
         "extensions_mm3": mesh.volume_mm3() - cut_mm3,
-        "closed_ends": closed_ends(found),
+        **doubts_of_ends(found),
         "side_branches": sides,
         "border": [
             {"place_mm": each.cut.centre_mm.tolist(), "area_mm2": each.area_mm2, "opening": not side}

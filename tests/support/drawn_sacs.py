@@ -4,6 +4,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.case.vessel import BranchShape, Ellipsoid, VesselShape
 from pipeline.stages.phantom import ImageSettings, Phantom, PhantomSettings, synthesize
@@ -102,3 +103,74 @@ def drawn(seed: int, noise: str) -> Drawn:
         noise_seed=int(rng.integers(2**31)),
     )
     return Drawn(vessel, image, radius)
+
+
+def on_stalk(vessel: Drawn, seed: int) -> Drawn:
+    """With a sac of 0.7 to 1.5 radii at the end of a branch of 0.45 to 0.8 radii, 1 to 3.5 long, in place of its own.
+
+    Parameters
+    ----------
+    vessel : drawn.
+    seed : of the branch.
+    """
+    rng = np.random.default_rng([seed, 79])
+    (parent,) = vessel.vessel.branches
+    points, radius = np.array(parent.points_mm), vessel.radius_mm
+    at = points[int(rng.integers(2, 5))]
+    out, turn = _outwards(points, at), rng.uniform(-0.6, 0.6)
+    out = np.cos(turn) * out + np.sin(turn) * np.array([0, 0, 1.0])
+    thin, size, length = radius * rng.uniform(0.45, 0.8), radius * rng.uniform(0.7, 1.5), radius * rng.uniform(1.0, 3.5)
+    end = at + out * (radius + length)
+    way = (tuple(at.tolist()), tuple(((at + end) / 2).tolist()), tuple(end.tolist()))
+    stalk = BranchShape(name="stalk", points_mm=way, radii_mm=(thin,) * 3)
+    axes = size * (1 + rng.uniform(-0.15, 0.15, 3))
+    sac = Ellipsoid(centre_mm=tuple((end + 0.6 * size * out).tolist()), radii_mm=tuple(axes.tolist()))
+    return _with(vessel, (parent, stalk), sac, 9)
+
+
+def blind(vessel: Drawn, seed: int) -> Drawn:
+    """With a sac of 1 to 1.9 radii at the end of the vessel, which is no opening then, in place of its own.
+
+    Parameters
+    ----------
+    vessel : drawn.
+    seed : of the sac.
+    """
+    rng = np.random.default_rng([seed, 78])
+    (parent,) = vessel.vessel.branches
+    axes = vessel.radius_mm * rng.uniform(1.0, 1.9) * (1 + rng.uniform(-0.1, 0.1, 3))
+    sac = Ellipsoid(centre_mm=parent.points_mm[-1], radii_mm=tuple(axes.tolist()))
+    return _with(vessel, (parent.model_copy(update={"end": None}),), sac, 3)
+
+
+def close_to_end(vessel: Drawn, seed: int) -> Drawn:
+    """With its sac at the last or the last but one point of the arc before its end.
+
+    Parameters
+    ----------
+    vessel : drawn.
+    seed : of the place.
+    """
+    rng = np.random.default_rng([seed, 77])
+    (parent,), (sac,) = vessel.vessel.branches, vessel.vessel.sacs
+    points = np.array(parent.points_mm)
+    at = points[-1 - int(rng.integers(1, 3))]
+    centre = at + _outwards(points, at) * (vessel.radius_mm + 0.6 * float(np.mean(sac.radii_mm)))
+    moved = Ellipsoid(centre_mm=tuple(centre.tolist()), radii_mm=sac.radii_mm)
+    return _with(vessel, (parent,), moved, 3)
+
+
+def _outwards(points: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Direction from the middle of an arc of seven points to one of them."""
+    a, b, c = points[0], points[3], points[6]
+    middle = np.linalg.solve(np.array([b - a, c - a])[:, :2], [(b @ b - a @ a) / 2, (c @ c - a @ a) / 2])
+    away = at - np.append(middle, 0.0)
+    return np.asarray(away / np.linalg.norm(away))
+
+
+def _with(vessel: Drawn, branches: tuple[BranchShape, ...], sac: Ellipsoid, radii: float) -> Drawn:
+    """With other branches and another sac, in an image that is larger by so many radii on each side."""
+    more = np.ceil(2 * radii * vessel.radius_mm / np.array(vessel.image.spacing_mm)).astype(int)
+    x, y, z = (np.array(vessel.image.size) + more).tolist()
+    shape = vessel.vessel.model_copy(update={"branches": branches, "sacs": (sac,)})
+    return replace(vessel, vessel=shape, image=vessel.image.model_copy(update={"size": (x, y, z)}))

@@ -9,6 +9,7 @@ distinguished from the end of a tube by the radii along its branch.
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,12 +85,11 @@ class Branch:
     @property
     def end_radius_mm(self) -> float:
         """Radius of the vessel near the end, behind a taper."""
-        return self._largest(within_radii=4.0)[1]
+        return float(self.radius_mm[self.largest(within_radii=4.0)])
 
-    def _largest(self, within_radii: float) -> tuple[int, float]:
-        """Position and radius of the branch's largest ball whose centre is at most so many radii from the tip."""
-        k = largest_near_tip(self.way_mm, self.radius_mm, within_radii, self.own_length_mm)
-        return k, float(self.radius_mm[k])
+    def largest(self, within_radii: float) -> int:
+        """Position of the branch's largest ball whose centre is at most so many of its radii from the tip."""
+        return largest_near_tip(self.way_mm, self.radius_mm, within_radii, self.own_length_mm)
 
     def resolved(self, least_radius_mm: float) -> "Branch | None":
         """The branch without its thin tail: from where it stays thick enough for some radii. None: it nowhere does."""
@@ -102,16 +102,15 @@ class Branch:
                 return Branch(self.rows[k:], way, self.radius_mm[k:], self.forked, self.parent_radius_mm)
         return None
 
-    def why_closed(self, at_border: bool) -> str:
-        """Why this is no end of a tube, empty where it is one. At the border of the image any end is open."""
-        if at_border:
-            return ""
-        k, ball = self._largest(within_radii=2.0)
+    def why_closed(self, flat: Callable[[], bool]) -> str:
+        """Why this is no end of a tube, empty where it is one. An end that a plane cuts may stand out little."""
+        k = self.largest(within_radii=2.0)
+        ball = float(self.radius_mm[k])
         behind = (self.way_mm > self.way_mm[k]) & (self.way_mm <= self.way_mm[k] + TUBE_RADII * ball)
         narrowest = float(self.radius_mm[behind].min(initial=np.inf))
         if narrowest < BULGE * ball:
             return f"it bulges: radius {ball:.2f} mm, {narrowest:.2f} mm behind it"
-        if self.own_length_mm < END_RADII * ball:
+        if self.own_length_mm < END_RADII * ball and not flat():
             return f"it stands out {self.own_length_mm:.2f} mm only, its radius is {ball:.2f} mm"
         return ""
 
@@ -290,6 +289,7 @@ class Ends:
     closed : row of each other free end, unless it was a mere spur that ends no tube, and why it is no opening.
     uncut_mm : by its row, the radius of the vessel at an end that was to be open, and that no section can cut.
     cut_by : by its row, a lower ``surface.cut_roundness`` that was tried and by which such an end is cut.
+    may_be_sacs : of open ends that are round and wide, the place and what speaks for a sac.
     """
 
     centreline: Centreline
@@ -297,6 +297,7 @@ class Ends:
     closed: dict[int, str]
     uncut_mm: dict[int, float] = field(default_factory=dict)
     cut_by: dict[int, float] = field(default_factory=dict)
+    may_be_sacs: list[dict[str, Any]] = field(default_factory=list)
 
 
 def find_ends(
@@ -305,6 +306,7 @@ def find_ends(
     min_radius_mm: float,
     border: NDArray[np.bool_],
     frayed: frozenset[int] = frozenset(),
+    flat: Callable[[int], bool] = lambda _: False,
 ) -> Ends:
     """Prune spurs and dead ends, the relatively shortest first, and tell open ends from closed ones.
 
@@ -315,6 +317,8 @@ def find_ends(
     min_radius_mm : a branch counts where it is at least so thick.
     border : (N,) whether the ball around a point reaches the border of the image.
     frayed : rows of free ends at which the image fades; they are open however short their branch is.
+    flat : whether a plane cuts the vessel off at a free end, told by its row: it is open however little it stands out.
+        Beside a sac it would be taken for a dead end, and the sac for the vessel that goes on.
     """
     dead_ends: dict[int, str] = {}
     while True:
@@ -324,7 +328,9 @@ def find_ends(
         }
         branches = sorted(centreline.terminal_branches(), key=lambda branch: (branch.relative_length, branch.rows))
         cut_off = [bool(border[branch.rows[0]]) or branch.rows[0] in frayed for branch in branches]
-        judged = [(branch, *_judge(branch, min_radius_mm, at)) for branch, at in zip(branches, cut_off, strict=True)]
+        judged = [
+            (branch, *_judge(branch, min_radius_mm, at, flat)) for branch, at in zip(branches, cut_off, strict=True)
+        ]
         dead = next(((branch, why) for branch, _, why in judged if why and branch.forked), None)
         if dead is None:
             ends = sorted((end for _, end, why in judged if end and not why), key=lambda end: end.rows)
@@ -336,7 +342,7 @@ def find_ends(
 
 def _is_tube(spur: Branch, min_radius_mm: float) -> bool:
     """Whether a short branch is the end of a tube but for its length."""
-    end, why = _judge(spur, min_radius_mm, at_border=False)
+    end, why = _judge(spur, min_radius_mm, at_border=False, flat=lambda _: False)
     return end is not None and not why
 
 
@@ -347,9 +353,14 @@ def _too_short(spur: Branch, min_branch_radii: float) -> str:
     )
 
 
-def _judge(branch: Branch, min_radius_mm: float, at_border: bool) -> tuple[Branch | None, str]:
-    """The branch without its thin tail, and why it is no open end; an empty reason where it is one."""
+def _judge(
+    branch: Branch, min_radius_mm: float, at_border: bool, flat: Callable[[int], bool]
+) -> tuple[Branch | None, str]:
+    """The branch without its thin tail, and why it is no open end; an empty reason where it is one.
+
+    At the border of the image any end is open.
+    """
     end = branch.resolved(min_radius_mm)
     if end is None:
         return None, f"its radius, {branch.end_radius_mm:.2f} mm, stays below {min_radius_mm:.2f} mm"
-    return end, end.why_closed(at_border)
+    return end, "" if at_border else end.why_closed(lambda: flat(branch.rows[0]))

@@ -18,9 +18,10 @@ from pipeline.geometry.branches.border import (
 )
 from pipeline.geometry.branches.caps import describe
 from pipeline.geometry.branches.centreline import Ends
-from pipeline.geometry.branches.flat_faces import FlatFace, flat_face
-from pipeline.geometry.branches.openings import Cut, place_cut, widest_mm
+from pipeline.geometry.branches.flat_faces import FLAT_SHARE, FlatFace, flat_face
+from pipeline.geometry.branches.openings import Cut, cut_behind, place_cut, widest_mm
 from pipeline.geometry.branches.picture import Mark, Scene
+from pipeline.geometry.branches.round_ends import DOME_SHARE, may_be_sac
 from pipeline.geometry.branches.side_branches import (
     WALL,
 )
@@ -36,6 +37,10 @@ TIP_RADII = 1.0
 
 CUT_RADII = 0.5
 """Of a lumen an end is cut at least so many radii from the tip, unless ``surface.cut_radii`` is set."""
+
+DEEPER_RADII = 0.75
+"""An end that a plane cuts off is cut up to so many radii deeper than asked for: its rim is rounded by a voxel or two,
+which are a third to a half of a thin vessel's radius."""
 
 IN_PLANE = 0.9
 """Cosine of the angle between a face and the border, at least, where they may be the same."""
@@ -138,7 +143,7 @@ def cut_ends(
     StageError
         If cuts overlap, or the surface is not closed in the end.
     """
-    cuts = _place_cuts(field, found, cutting)
+    cuts = _place_cuts(mesh, field, found, cutting)
     if len(cuts) < 2 and cutting.shaved is not None:
         cuts += _at_flat_faces(mesh, found, cutting, cuts, log)
     scene.mark_ends(found)
@@ -218,27 +223,50 @@ def closed_ends(found: Ends) -> list[dict[str, Any]]:
     ]
 
 
-def _place_cuts(field: Volume, found: Ends, cutting: Cutting) -> list[Cut]:
+def doubts_of_ends(found: Ends) -> dict[str, list[dict[str, Any]]]:
+    """Ends that stay closed, and openings that may be sacs, as in ``openings.json``."""
+    return {"closed_ends": closed_ends(found), "round_ends": found.may_be_sacs}
+
+
+def _place_cuts(mesh: Mesh, field: Volume, found: Ends, cutting: Cutting) -> list[Cut]:
     """Cuts of the open ends, and what cannot be cut is closed."""
     settings, cuts = cutting.settings, list(cutting.capped)
+    points, radii = found.centreline.points_mm, found.centreline.radius_mm
     for end in list(found.open):
         if section := section_beyond(found.centreline, end, cutting.border):
             if all(cut is not section.cut for cut in cuts):  # vessels that touch leave through one section
                 cuts.append(section.cut)
             continue
+        row = end.rows[0]
         cut = place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, settings.cut_roundness)
+        face = flat_face(mesh, points[row], points, radii, DOME_SHARE)
+        if cutting.shaved is not None:
+            cut = _nearer_face(field, face, cut, cutting.cut_radii)
         if cut:
             cuts.append(cut)
-        else:
-            found.open.remove(end)
-            why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
-            row = end.rows[0]
-            found.closed[row], found.uncut_mm[row] = why, widest_mm(end)
-            for roundness in (each for each in ROUNDNESSES if each < settings.cut_roundness):
-                if place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, roundness):
-                    found.cut_by[row] = roundness
-                    break
+            if why := may_be_sac(face, found.centreline, end, cut):
+                found.may_be_sacs.append({"place_mm": cut.centre_mm.tolist(), "why": why})
+            continue
+        found.open.remove(end)
+        why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
+        found.closed[row], found.uncut_mm[row] = why, widest_mm(end)
+        for roundness in (each for each in ROUNDNESSES if each < settings.cut_roundness):
+            if place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, roundness):
+                found.cut_by[row] = roundness
+                break
     return cuts
+
+
+def _nearer_face(field: Volume, face: FlatFace | None, cut: Cut | None, cut_radii: float) -> Cut | None:
+    """The cut of an end, or one close behind the flat face that ends the vessel, where the first lies much deeper.
+
+    Beside a sac no section is as round and as large as those behind it; the face tells where the vessel ends.
+    """
+    if face is None or face.share < FLAT_SHARE:
+        return cut
+    if cut and (face.middle_mm - cut.centre_mm) @ face.normal < (cut_radii + DEEPER_RADII) * face.radius_mm:
+        return cut
+    return cut_behind(field, Cut(face.middle_mm, face.normal), face.radius_mm, cut_radii) or cut
 
 
 def _at_flat_faces(mesh: Mesh, found: Ends, cutting: Cutting, others: list[Cut], log: logging.Logger) -> list[Cut]:

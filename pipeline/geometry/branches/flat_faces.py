@@ -61,7 +61,11 @@ class FlatFace:
 
 
 def flat_face(
-    mesh: Mesh, end_mm: NDArray[np.float64], balls_mm: NDArray[np.float64], radii_mm: NDArray[np.float64]
+    mesh: Mesh,
+    end_mm: NDArray[np.float64],
+    balls_mm: NDArray[np.float64],
+    radii_mm: NDArray[np.float64],
+    least_share: float = FLAT_SHARE,
 ) -> FlatFace | None:
     """The flat face that ends a vessel, the flattest of several; None where its end is round.
 
@@ -70,6 +74,7 @@ def flat_face(
     mesh : closed surface.
     end_mm : (3,) free end of the centreline.
     balls_mm, radii_mm : (N, 3) and (N,), places of the centreline and distances to the surface there.
+    least_share : of the section behind it; less finds the top of a dome, too.
     """
     radius_mm = _ball_at(end_mm, balls_mm, radii_mm)
     away = np.linalg.norm(mesh.points_mm[mesh.triangles].mean(axis=1) - end_mm, axis=1)
@@ -79,7 +84,7 @@ def flat_face(
     found = None
     for rows, normal in _faces(mesh.points_mm, near):
         face = _measured(part, mesh.points_mm[near[rows]], normal)
-        if face is None or face.share < (found.share if found else FLAT_SHARE):
+        if face is None or face.share < (found.share if found else least_share):
             continue
         if 1 / AS_WIDE < face.radius_mm / max(_ball_at(face.middle_mm, balls_mm, radii_mm), 1e-9) < AS_WIDE:
             found = face

@@ -28,6 +28,8 @@ TUBE_SECTIONS = 8
 """A section is compared with so many behind it."""
 CHOICE = 3
 """So many sections from the outermost full one on are compared: the very first may still feel the tip."""
+CHOICE_RADII = 1.0
+"""A cut behind a flat face lies within so many radii of where it may lie first."""
 TANGENT_RADII = 3.0
 """Length over which the tangent is fitted."""
 FULL_AREA = 0.95
@@ -174,6 +176,28 @@ def place_cut(
         rough, axis = _first_cut(field, axis, radius, limits)
         if rough and (cut := _first_cut(field, axis, radius, limits)[0]):  # along the axis that the rough one repaired
             return cut
+    return None
+
+
+def cut_behind(field: Volume, face: Cut, radius_mm: float, cut_radii: float) -> Cut | None:
+    """Plane parallel to a flat face, behind its rounded rim: the outermost whose section is as large as the vessel.
+
+    Parameters
+    ----------
+    field : positive in the lumen.
+    face : a point in the middle of the face, and its outward normal.
+    radius_mm : of the vessel that ends there.
+    cut_radii : distance of the cut from the face, in radii, at least.
+
+    Returns
+    -------
+    None where none is, as where a sac or a branch leaves within a radius and a half of the face.
+    """
+    for radii in np.arange(cut_radii, cut_radii + CHOICE_RADII, STEP_RADII):
+        place = face.centre_mm - radii * radius_mm * face.normal
+        section = _section(field, place, face.normal, radius_mm)
+        if section.whole and FULL_AREA <= section.area_mm2 / (np.pi * radius_mm**2) <= MOST_FULL_AREA:
+            return Cut(section.centroid_mm, face.normal)
     return None
 
 

@@ -15,8 +15,8 @@ from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.closed_surface import Surface
 from pipeline.geometry.surface.volumes import share_lost
+from pipeline.haemodynamics.shape_checks import of_shape
 from pipeline.stages.filter import filter_volume
-from pipeline.stages.plausibility import of_shape
 from pipeline.stages.segment import segment
 from pipeline.stages.surface import extract_surface
 from solver.runtime.errors import StageError
@@ -112,8 +112,8 @@ def test_a_side_that_the_border_shaves_off_is_wall_and_is_reported(seed):
     (contact,) = surface.quality["border"]
     assert not contact["opening"]
     assert contact["area_mm2"] == pytest.approx(np.count_nonzero(lumen.voxels[:, :, 0]))
-    ends, side = of_shape(surface.quality, surface.openings)
-    assert (ends["state"], ends["value"]) == ("good", 0)
+    ends, sacs, side = of_shape(surface.quality, surface.openings)
+    assert (ends["state"], ends["value"]) == (sacs["state"], sacs["value"]) == ("good", 0)
     assert side["state"] != "good"
     assert side["value"] == pytest.approx(contact["area_mm2"] / surface.quality["wall_mm2"])
 
@@ -125,7 +125,7 @@ def test_a_volume_that_is_cut_off_beyond_an_end_is_a_failed_check_that_says_wher
     lumen = Volume((inside & (z > 8) & (z < 132)).astype(np.uint8), (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), np.eye(3))
     surface = extract(lumen)
     quality = surface.quality
-    (ends, _) = of_shape(quality, surface.openings)
+    (ends, *_) = of_shape(quality, surface.openings)
     assert ends["state"] != "good"
     assert ends["value"] > 0.05
     assert ends["value"] == pytest.approx(share_lost(quality))

@@ -17,8 +17,8 @@ from pipeline.geometry.given_surface import GivenSurface
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.short_edges import with_short_edges
 from pipeline.geometry.surface.volumes import MOST_LOST, share_lost
+from pipeline.haemodynamics.shape_checks import of_shape
 from pipeline.stages.import_surface import import_surface
-from pipeline.stages.plausibility import of_shape
 from tests.support.closed_vessels import BULGE, FLAT, ROUND, closed_vessel, decimated
 from tests.support.swept import forked
 from tests.support.variants import some

@@ -16,7 +16,7 @@ from pipeline.geometry.branches import ends
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
-from pipeline.stages.plausibility import of_shape
+from pipeline.haemodynamics.shape_checks import of_shape
 from pipeline.stages.surface import extract_surface
 from solver.runtime.errors import StageError
 from tests.support.command_lines import run_here

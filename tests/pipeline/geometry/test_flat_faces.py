@@ -28,12 +28,10 @@ def lumen_of(vessel: Drawn) -> tuple[Volume, dict]:
     return exact.image.with_voxels((exact.image.voxels.astype(np.float32) - 40) / CONTRAST_HU), exact.truth
 
 
-def test_a_flat_end_close_to_a_sac_is_an_opening(caplog):
+def test_a_flat_end_close_to_a_sac_is_an_opening():
     vessel = drawn(109, "middle")
     lumen, truth = lumen_of(vessel)
-    caplog.set_level(logging.INFO)
     openings = extract_surface(lumen, SurfaceSettings(), LOG).openings
-    assert "is cut flat there: an opening, though" in caplog.text
     for end in truth["openings"]:
         away = [np.array(opening.centre_mm) - end["centre_mm"] for opening in openings]
         nearest = min(away, key=lambda each: float(np.linalg.norm(each)))
