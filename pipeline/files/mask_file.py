@@ -15,6 +15,7 @@ import numpy as np
 import SimpleITK as sitk
 from numpy.typing import NDArray
 
+from pipeline.files.label_parts import chain, continuations
 from pipeline.files.regular_grid import ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, orthonormal_error
 from pipeline.files.volume import Volume
 from pipeline.files.volume_bytes import require_as_stored
@@ -71,8 +72,14 @@ class GivenMask:
     record: dict[str, Any] = field(default_factory=dict)
 
 
-def choose(segments: Sequence[Segment], wanted: int | str | None) -> Segment:
+def choose(segments: Sequence[Segment], wanted: int | str | None, together: Sequence[int] = ()) -> Segment:
     """The segment with a number or a label; without either, the only one.
+
+    Parameters
+    ----------
+    segments : of the file.
+    wanted : number or label.
+    together : numbers of segments that are parts of one vessel, for the message.
 
     Raises
     ------
@@ -84,8 +91,9 @@ def choose(segments: Sequence[Segment], wanted: int | str | None) -> Segment:
     if wanted is None:
         if len(segments) > 1:
             raise StageError(
-                f"input.mask: {len(segments)} segments and none chosen; set input.mask_segment to the number or the"
-                f" label of the lumen: {listed(segments)}; for instance input.mask_segment: {segments[0].number}"
+                f"input.mask: {len(segments)} segments and none chosen; {_as_one(together)}set input.mask_segment to"
+                f" the number or the label of the lumen: {listed(segments)}; for instance input.mask_segment:"
+                f" {segments[0].number}"
             )
         return segments[0]
     text = str(wanted).strip().casefold()
@@ -97,6 +105,43 @@ def choose(segments: Sequence[Segment], wanted: int | str | None) -> Segment:
     raise StageError(
         f"input.mask_segment = {wanted!r}: {what} this number or label; segments, without their labels, which may name"
         f" a patient: {listed(segments)}; for instance input.mask_segment: {segments[0].number}"
+    )
+
+
+def _as_one(together: Sequence[int]) -> str:
+    """What several segments are set by that go on one in another."""
+    if len(together) < 2:
+        return ""
+    shown = ", ".join(map(str, together))
+    return (
+        f"{shown} go on one in another across their sections, as parts of one vessel: to take them together"
+        f" input.mask_segment: [{shown}]; to take one alone "
+    )
+
+
+def united(masks: Sequence[GivenMask]) -> GivenMask:
+    """Several segments of one file as one mask.
+
+    Parameters
+    ----------
+    masks : of the same voxels; each may leave out slices in which it marks nothing.
+    """
+    first = masks[0].lumen
+    corners = [np.rint(first.to_index(np.array(each.lumen.origin_mm))).astype(int) for each in masks]
+    low = np.min(corners, axis=0)
+    sizes = [corner - low + each.lumen.voxels.shape[::-1] for corner, each in zip(corners, masks, strict=True)]
+    voxels = np.zeros(np.max(sizes, axis=0)[::-1], bool)
+    for corner, each in zip(corners, masks, strict=True):
+        x, y, z = corner - low
+        depth, height, width = each.lumen.voxels.shape
+        voxels[z : z + depth, y : y + height, x : x + width] |= each.lumen.voxels
+    x_mm, y_mm, z_mm = first.to_mm(low).tolist()
+    chosen = [each.record["segment"] for each in masks]
+    further = sorted({other for each in masks for other in each.record.get("goes_on_in", ())} - set(chosen))
+    return GivenMask(
+        Volume(voxels, first.spacing_mm, (x_mm, y_mm, z_mm), first.direction),
+        ends_known=all(each.ends_known for each in masks),
+        record=masks[0].record | {"segment": chosen, "goes_on_in": further},
     )
 
 
@@ -131,14 +176,35 @@ def read_mask_file(path: Path, wanted: int | str | None) -> GivenMask:
         for layer, voxels in enumerate(layers)
         for value, count in labels(voxels, "input.volume")
     ]
-    chosen = choose(segments, wanted)
+    spacing_mm = image.GetSpacing()
+    together = of_one_vessel(layers[0], segments, spacing_mm) if wanted is None and len(layers) == 1 else []
+    chosen = choose(segments, wanted, together)
+    layer = layers[chosen.layer]
     lumen = Volume(
-        layers[chosen.layer] == chosen.number,
+        layer == chosen.number,
         image.GetSpacing(),
         image.GetOrigin(),
         np.array(image.GetDirection()).reshape(3, 3),
     )
-    return GivenMask(lumen, record={"file": "label map", "segment": chosen.number, "segments": len(segments)})
+    further = continuations(layer, chosen.number, spacing_mm) if len(segments) > 1 else []
+    record = {"file": "label map", "segment": chosen.number, "segments": len(segments), "goes_on_in": further}
+    return GivenMask(lumen, record=record)
+
+
+def of_one_vessel(labels: NDArray[Any], segments: Sequence[Segment], spacing_mm: Sequence[float]) -> list[int]:
+    """Numbers of the segments that are parts of one vessel with the largest; none where there is one segment.
+
+    Parameters
+    ----------
+    labels : (Z, Y, X), 0 outside.
+    segments : that it holds.
+    spacing_mm : of the voxels, x, y, z.
+    """
+    if len(segments) < 2:
+        return []
+    numbers = [each.number for each in segments]
+    counts = [int(np.count_nonzero(labels == number)) for number in numbers]
+    return chain(labels, [numbers[k] for k in np.argsort(counts)[::-1]], spacing_mm)
 
 
 def _are_parts(voxels: NDArray[Any]) -> bool:

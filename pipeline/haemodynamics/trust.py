@@ -45,6 +45,9 @@ LIMITS: Mapping[str, Limit] = {
         1, 100, "own choice: the main vessel is open; a person has to look, however wide it is"
     ),
     "ends that the given surface closes": Limit(0, 100, "own choice: a person has to look, however many there are"),
+    "segments of the mask in which the vessel goes on": Limit(
+        0, 100, "docs/validation/first-try.md, strangers: a person has to look, however many there are"
+    ),
     "openings that may be sacs": Limit(
         0, 100, "docs/validation/first-try.md, strangers: a person has to look, however many there are"
     ),
@@ -140,6 +143,7 @@ SHAPE = (
     "width of a closed end over that of the widest opening",
     "ends that the given surface closes",
     "openings that may be sacs",
+    "segments of the mask in which the vessel goes on",
     "wall that the image's border cuts",
     "places where the mask may have left the vessel",
     "part of the mask of another brightness",

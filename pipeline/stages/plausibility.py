@@ -217,7 +217,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     segmentation : as in ``segmentation.json``.
     """
     if "doubts" not in segmentation:
-        return []
+        return _of_labels(segmentation)
     doubts, edge = segmentation["doubts"], segmentation.get("local_edge") or {"change": 0.0, "words": ""}
     places = "; ".join(f"at {text_mm(doubt['mm'])} mm: {doubt['what']}" for doubt in doubts)
     words = (
@@ -243,6 +243,20 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("vessel that darkens towards its wall", "%", *_share(segmentation, "dark_rim")),
         trust.check("volume as bright as the threshold, with no wall", "%", *_share(segmentation, "undecided")),
     ]
+
+
+def _of_labels(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The check of labels in which a given mask goes on; none where it has one label alone."""
+    if "goes_on_in" not in segmentation:
+        return []
+    further = segmentation["goes_on_in"]
+    chosen = segmentation["segment"] if isinstance(segmentation["segment"], list) else [segmentation["segment"]]
+    words = (
+        f"the vessel of input.mask goes on in its segment {', '.join(map(str, further))}, across its section, and is"
+        f" cut off there. To take them together, input.mask_segment: {sorted(set(chosen) | set(further))}; if it is"
+        " meant to end there, look at the openings"
+    )
+    return [trust.check("segments of the mask in which the vessel goes on", "", float(len(further)), words)]
 
 
 def _share(segmentation: Mapping[str, Any], key: str) -> tuple[float, str]:

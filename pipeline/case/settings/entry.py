@@ -57,8 +57,10 @@ class InputSettings(Section):
         description="one-dimensional network of arteries, alone: a name of one that the project has, such as adan56, or"
         " a YAML file",
     )
-    mask_segment: int | str | None = Field(
-        None, description="mask: number or label of the segment; none: the only one that there is"
+    mask_segment: int | str | tuple[int | str, ...] | None = Field(
+        None,
+        description="mask: number or label of the segment, or a list of those that are parts of one vessel; none: the"
+        " only one that there is",
     )
     surface_unit: Literal["mm", "cm", "m", "um", "inch"] | None = Field(
         None, description="surface: unit of its coordinates, which its file does not tell; required"
@@ -84,6 +86,13 @@ class InputSettings(Section):
         return tuple(existing(path) for path in given)
 
     _network_exists = field_validator("network")(file_of_network)
+
+    @field_validator("mask_segment")
+    @classmethod
+    def _some(cls, given: int | str | tuple[int | str, ...] | None) -> int | str | tuple[int | str, ...] | None:
+        if given == ():
+            raise ValueError("an empty list; name at least one segment")
+        return given
 
     @model_validator(mode="after")
     def _one(self) -> Self:

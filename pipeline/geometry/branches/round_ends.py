@@ -35,11 +35,11 @@ def may_be_sac(face: FlatFace | None, centreline: Centreline, end: Branch, cut: 
     face : the flattest at the tip, if one fills `DOME_SHARE` of the section at least.
     centreline, end, cut : an open end within the image, and where it is cut.
     """
+    if face is None or face.share >= FLAT_SHARE:
+        return ""
     aside_mm = float(np.linalg.norm(centreline.points_mm[list(end.rows)] - cut.centre_mm, axis=1).min())
     if aside_mm > end.end_radius_mm:
         return f"it is cut {aside_mm:.2f} mm beside the vessel's centreline"
-    if face is None or face.share >= FLAT_SHARE:
-        return ""
     ball = end.largest(TIP_RADII)
     radius, way = float(end.radius_mm[ball]), end.way_mm - end.way_mm[ball]
     near, far = (radii * radius for radii in BEHIND_RADII)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels of a map that are parts of one vessel: where one goes on in another across its whole section.
+
+An atlas of arteries gives each segment a label of its own. One of them taken for the vessel would end, with no end of a
+vessel, where the next begins.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+MOST_OF_SURFACE = 0.5
+"""A label that touches more of another's surface is a wall around it, or what it lies in."""
+DEEP = 0.7
+"""Where a vessel goes on, the middle of the face between both labels is about as deep in both together as the middle of
+the thinner one; where two vessels touch, or a plaque lies on a lumen, it is at the surface."""
+COMPACT = 3.0
+"""A section has at most so many times the area of the circle that is as deep: steps of voxels and a section aslant make
+it twice as large; a sheet along a lumen is longer."""
+LEAST_FACES = 4
+"""Faces of voxels that two labels share, at least: as a section of two voxels across has."""
+
+
+def continuations(labels: NDArray[np.integer], number: int, spacing_mm: Sequence[float]) -> list[int]:
+    """Labels in which one goes on, as a vessel does across its section.
+
+    Parameters
+    ----------
+    labels : (Z, Y, X), 0 outside.
+    number : of the label.
+    spacing_mm : of the voxels, x, y, z.
+    """
+    labels = labels[_around(labels > 0, 1)]
+    own = labels == number
+    if not own.any():
+        return []
+    box = _around(own, 2)
+    others, faces = _neighbours(labels[box], own[box], spacing_mm)
+    outer_mm2 = sum(faces.values())
+    return [
+        other
+        for other in others
+        if faces[other] < MOST_OF_SURFACE * outer_mm2 and _goes_on(labels, number, other, faces[other], spacing_mm)
+    ]
+
+
+def chain(labels: NDArray[np.integer], numbers: Sequence[int], spacing_mm: Sequence[float]) -> list[int]:
+    """Labels that are parts of one vessel with the largest of them, in their order; that alone where it is all.
+
+    Parameters
+    ----------
+    labels : (Z, Y, X), 0 outside.
+    numbers : of all labels, the largest first.
+    spacing_mm : of the voxels, x, y, z.
+    """
+    found, waiting = {numbers[0]}, [numbers[0]]
+    while waiting:
+        for other in continuations(labels, waiting.pop(), spacing_mm):
+            if other not in found:
+                found.add(other)
+                waiting.append(other)
+    return sorted(found)
+
+
+def _around(part: NDArray[np.bool_], room: int) -> tuple[slice, ...]:
+    """The box of a part with some voxels around it, as far as there are."""
+    (box,) = ndimage.find_objects(part.astype(np.uint8))
+    return tuple(slice(max(side.start - room, 0), side.stop + room) for side in box)
+
+
+def _neighbours(
+    labels: NDArray[np.integer], own: NDArray[np.bool_], spacing_mm: Sequence[float]
+) -> tuple[list[int], dict[int, float]]:
+    """Labels that share `LEAST_FACES` with one, and the area of the faces that it has with each, 0 among them, mm2."""
+    area: dict[int, float] = {}
+    count: dict[int, int] = {}
+    for axis in range(3):
+        face_mm2 = float(np.prod(spacing_mm)) / spacing_mm[2 - axis]
+        low, high = (
+            tuple(slice(*ends) if k == axis else slice(None) for k in range(3)) for ends in ((0, -1), (1, None))
+        )
+        for here, there in ((low, high), (high, low)):
+            values, times = np.unique(labels[there][own[here] & ~own[there]], return_counts=True)
+            for value, n in zip(values.tolist(), times.tolist(), strict=True):
+                area[value] = area.get(value, 0.0) + n * face_mm2
+                count[value] = count.get(value, 0) + n
+    return [value for value in sorted(area) if value and count[value] >= LEAST_FACES], area
+
+
+def _goes_on(
+    labels: NDArray[np.integer], number: int, other: int, faces_mm2: float, spacing_mm: Sequence[float]
+) -> bool:
+    """Whether the face between two labels is a section of both together."""
+    own, its = labels == number, labels == other
+    widest = [_depth_mm(part[_around(part, 1)], 1, spacing_mm).max() for part in (own, its)]
+    if faces_mm2 > COMPACT * np.pi * max(widest) ** 2:
+        return False
+    meeting = (own & ndimage.binary_dilation(its)) | (its & ndimage.binary_dilation(own))
+    reach = int(np.ceil(1.5 * max(widest) / min(spacing_mm))) + 1
+    box = _around(meeting, reach)
+    deep = float(_depth_mm(own[box] | its[box], reach, spacing_mm)[meeting[box]].max())
+    thinner = min(_depth_mm(part[box], 1, spacing_mm).max() for part in (own, its))
+    return bool(deep >= DEEP * thinner and faces_mm2 <= COMPACT * np.pi * deep**2)
+
+
+def _depth_mm(part: NDArray[np.bool_], room: int, spacing_mm: Sequence[float]) -> NDArray[np.float64]:
+    """Depth of each voxel in a part, which goes on for some voxels beyond the border of its box."""
+    inner = (slice(room, -room),) * 3
+    return np.asarray(
+        ndimage.distance_transform_edt(np.pad(part, room, mode="edge"), sampling=spacing_mm[::-1])[inner], np.float64
+    )
