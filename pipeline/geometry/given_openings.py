@@ -2,21 +2,29 @@
 """Openings of a given surface: open rims, faces of an array, or flat caps; holes of the mesh become wall."""
 
 import logging
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.surface_file import SurfaceFile
+from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.given_surface import ADVICE, GivenSurface
-from pipeline.geometry.surface.clip import ClipError, cap_of
+from pipeline.geometry.surface.clip import ClipError, cap_of, cut_end
+from pipeline.geometry.surface.extension import extend
 from pipeline.geometry.surface.repair import LEAST_RIM, flat_caps, flat_faces
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
 
-PLANE, HOLE_PLANE = 0.1, 0.5
-"""The rim of an end, and of a hole in the wall, may leave its plane by this part of its radius."""
+PLANE, UNEVEN = 0.1, 0.5
+"""An end whose rim leaves its plane by up to these parts of its radius is closed flat, or made even: cut off flat
+behind the rim, as where triangles were deleted, with a straight tube in place of what was cut off. A hole in the
+wall is closed by a cap up to the second."""
+
+BEHIND = 0.05
+"""The cut lies so many radii behind the place of the rim that lies farthest within."""
 
 HOLE = 0.1
 """A rim of less than this part of the largest rim's radius is a hole of the mesh, not an end of the vessel."""
@@ -112,8 +120,10 @@ def without_holes(
     loops: list[NDArray[np.int64]],
     log: logging.Logger,
     scene: Scene,
-) -> Mesh:
+) -> tuple[Mesh, list[Cut]]:
     """Close all rims with flat caps: the holes of the mesh as wall, the ends of the vessel as openings 1, 2, ...
+
+    An end whose rim is uneven gets a fan from its middle, and no opening yet.
 
     Parameters
     ----------
@@ -122,7 +132,12 @@ def without_holes(
     loops : rows of the points along each open rim.
     log : gets a warning for each hole.
     scene : gets a mark at each rim, for the picture of a refusal.
+
+    Returns
+    -------
+    The closed surface, and where it is to be cut behind uneven rims, for :func:`made_even`.
     """
+    uneven = list[Cut]()
     radii = [_radius(points[loop]) for loop in loops]
     tags, number = np.zeros(len(triangles), np.int8), 0
     for loop, radius in zip(loops, radii, strict=True):
@@ -131,12 +146,79 @@ def without_holes(
         scene.marks.append(Mark("closed" if hole else "open", points[loop].mean(axis=0), what))
         if hole:
             log.warning("warning: hole of radius %.2g mm at %s closed", radius, words_mm(points[loop].mean(axis=0)))
-        number += not hole
-        inside, cap = _cap(points[loop], radius, HOLE_PLANE if hole else PLANE)
+        cut = None if hole else _behind_uneven(points, triangles, loop, radius)
+        number += not (hole or cut)
+        if cut:
+            uneven.append(cut)
+            step = np.arange(len(loop))
+            inside, cap = points[loop].mean(axis=0)[None], np.stack([step, np.roll(step, -1), 0 * step + len(loop)], 1)
+        else:
+            inside, cap = _cap(points[loop], radius, UNEVEN if hole else PLANE)
         rows = np.concatenate([loop, len(points) + np.arange(len(inside))])
         points, triangles = np.concatenate([points, inside]), np.concatenate([triangles, rows[cap]])
-        tags = np.concatenate([tags, np.full(len(cap), 0 if hole else number, np.int8)])
-    return Mesh(points, triangles, tags)
+        tags = np.concatenate([tags, np.full(len(cap), 0 if hole or cut else number, np.int8)])
+    return Mesh(points, triangles, tags), uneven
+
+
+def made_even(mesh: Mesh, uneven: list[Cut], log: logging.Logger) -> tuple[Mesh, list[dict[str, Any]]]:
+    """Cut ends off flat behind their uneven rims, and put a straight tube there that holds as much as was cut off.
+
+    Parameters
+    ----------
+    mesh : closed, outward, with the openings at even rims.
+    uneven : where to cut.
+    log : gets a warning for each.
+
+    Returns
+    -------
+    The surface with an opening at each, and place, radius and length of each tube.
+    """
+    made = []
+    for cut in uneven:
+        number, before_mm3, where = int(mesh.opening.max()) + 1, mesh.volume_mm3(), words_mm(cut.centre_mm)
+        try:
+            mesh = cut_end(mesh, cut.centre_mm, cut.normal, number)
+        except ClipError as error:
+            raise StageError(
+                f"input.surface: the rim at {where} is not flat, and cannot be cut off behind: {error}; cut that end"
+                " flat in the program that made the surface"
+            ) from None
+        cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
+        length_mm = max(0.0, (before_mm3 - mesh.volume_mm3()) / cap_mm2)
+        if length_mm > 0:
+            mesh = extend(mesh, number, length_mm)
+        radius_mm = float(np.sqrt(cap_mm2 / np.pi))
+        made.append({"place_mm": cut.centre_mm.tolist(), "radius_mm": radius_mm, "length_mm": length_mm})
+        log.warning("warning: the rim at %s is not flat; the last %.2f mm of that end are made even", where, length_mm)
+    return mesh, made
+
+
+def _behind_uneven(
+    points: NDArray[np.float64], triangles: NDArray[np.int64], loop: NDArray[np.int64], radius: float
+) -> Cut | None:
+    """Where an end is cut whose rim leaves its plane, or is folded in it; None where a flat cap fits, or nothing does.
+
+    Points of the vessel near the rim tell the way in.
+    """
+    rim = points[loop]
+    try:
+        _cap(rim, radius, PLANE)
+        return None
+    except StageError:
+        middle, normal = _plane(rim)
+    if float(np.abs((rim - middle) @ normal).max()) > UNEVEN * radius:
+        return None
+    wall = points[np.unique(triangles)]
+    within = wall[np.linalg.norm(wall - middle, axis=1) < 2 * radius].mean(axis=0) - middle
+    normal = -normal if within @ normal > 0 else normal
+    return Cut(middle + (float(((rim - middle) @ normal).min()) - BEHIND * radius) * normal, normal)
+
+
+def _plane(rim: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Middle of a rim and the normal of its plane, by its area vector."""
+    middle = rim.mean(axis=0)
+    vector = np.cross(rim - middle, np.roll(rim, -1, axis=0) - middle).sum(axis=0)
+    return middle, vector / max(float(np.linalg.norm(vector)), 1e-30)
 
 
 def _radius(rim: NDArray[np.float64]) -> float:
@@ -146,14 +228,12 @@ def _radius(rim: NDArray[np.float64]) -> float:
 
 def _cap(rim: NDArray[np.float64], radius: float, plane: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Flat cap of a rim, (m, 3): points inside it, and triangles over the rows of the rim and then those points."""
-    middle = rim.mean(axis=0)
-    vector = np.cross(rim - middle, np.roll(rim, -1, axis=0) - middle).sum(axis=0)
-    normal = vector / max(float(np.linalg.norm(vector)), 1e-30)
+    middle, normal = _plane(rim)
     away = float(np.abs((rim - middle) @ normal).max())
     if away > plane * radius:
         raise StageError(
             f"input.surface: the rim at {words_mm(middle)}, of radius {radius:.2f} mm, leaves its plane by"
-            f" {away:.2f} mm (limit {plane * radius:.2f} mm); cut that end flat in the program that made the surface"
+            f" {away:.2f} mm (limit {UNEVEN * radius:.2f} mm); cut that end flat in the program that made the surface"
         )
     try:
         return cap_of(rim, normal)

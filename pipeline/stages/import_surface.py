@@ -19,7 +19,7 @@ from pipeline.geometry.branches.ends import name_openings
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.closed_surface import Surface, without_too_thin
 from pipeline.geometry.given_ends import open_found_ends, open_other_caps, without_side_branches
-from pipeline.geometry.given_openings import faces_by_name, openings_given, without_holes
+from pipeline.geometry.given_openings import faces_by_name, made_even, openings_given, without_holes
 from pipeline.geometry.given_surface import ADVICE, GivenSurface, frame_of, outward, require_plausible, require_simple
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.extension import extend_openings
@@ -60,8 +60,10 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
     _tell_repairs(repaired, log)
     scene.mesh = Mesh(repaired.points, repaired.triangles, np.zeros(len(repaired.triangles), np.int8))
     loops = rims(repaired.points, repaired.triangles)
-    whole = scene.mesh = outward(without_holes(repaired.points, repaired.triangles, loops, log, scene))
-    found_by, mesh, faces = openings_given(whole, given, repaired.rows, settings, log)
+    closed, uneven = without_holes(repaired.points, repaired.triangles, loops, log, scene)
+    whole = scene.mesh = outward(closed)
+    even, made = made_even(whole, uneven, log)
+    found_by, mesh, faces = openings_given(even, given, repaired.rows, settings, log)
     check_closed(mesh, ADVICE)
     overlap = require_simple(mesh, settings.unit, scene)
     smoothed = scene.mesh = _smoothed(mesh, settings)
@@ -91,6 +93,7 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
         "given_volume_mm3": whole.volume_mm3(),
         "smoothing_mm3": smoothed.volume_mm3() - whole.volume_mm3(),
         "cut_ends": ends.lost,
+        "rims_made_even": made,
     }
     cut_mm3 = mesh.volume_mm3()
     mesh, openings = extend_openings(mesh, openings, settings, log)

@@ -423,7 +423,7 @@ def faulty(kind: str) -> Mesh:
         mesh, _ = capped_cylinder((0, 0, 1), 3.0, 30.0, rings=20)
         height = mesh.points_mm[:, 2]
         bent = np.column_stack(
-            [mesh.points_mm[:, :2], height + np.where(height > 14, 0.15 * mesh.points_mm[:, 0] ** 2, 0)]
+            [mesh.points_mm[:, :2], height + np.where(height > 14, 0.5 * mesh.points_mm[:, 0] ** 2, 0)]
         )
         return Mesh(bent, mesh.triangles[mesh.opening == 0], np.zeros(int((mesh.opening == 0).sum()), np.int8))
     elif kind == "ball":
@@ -444,7 +444,7 @@ def faulty(kind: str) -> Mesh:
         ("one side", "one side only"),
         ("overlap", r"overlaps itself or is inside out in .*%.*, most around \(.*\) mm; join"),
         ("one rim", "1 open ends, at least 2"),
-        ("bent rim", "leaves its plane by 0.* mm .limit 0.31 mm.; cut that end flat"),
+        ("bent rim", "leaves its plane by 2.25 mm .limit 2.14 mm.; cut that end flat"),
         ("ball", "0 open ends found|1 open ends found"),
         ("ring", "0 open ends found"),
     ],
