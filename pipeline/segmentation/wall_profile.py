@@ -17,7 +17,7 @@ from skimage.measure import block_reduce
 
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.local_edge import LocalEdge
-from pipeline.segmentation.point_text import text_mm
+from pipeline.segmentation.point_text import BY_HAND, text_mm
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.region_growing import Index
 
@@ -166,11 +166,11 @@ def record_of_rim(profile: WallProfile, edge: LocalEdge, problem: Problem, found
     )
     if problem.settings.upper is None:
         words += (
-            f"To leave out what of it is brighter than blood, set segment.upper: {upper:.4g}; the rest no threshold"
-            " parts from the lumen, so that the volume stays too large"
+            f"To leave out what of it is brighter than blood, set segment.upper: {upper:.4g}; the rest no setting parts"
+            f" from the lumen, so that the volume stays too large. {BY_HAND}"
         )
     else:
-        words += "segment.upper leaves a part of it out; where the wall is, no image of this resolution tells"
+        words += f"segment.upper leaves a part of it out; no setting finds the wall behind the rest. {BY_HAND}"
     return {"share": round(share, 4), "words": words}
 
 
@@ -188,7 +188,6 @@ def record_of_dark_rim(profile: WallProfile, found: Levels) -> dict[str, Any]:
     words = (
         f"along {share:.0%} of the vessel brightness falls towards the wall by more than blur, as where blood is slow"
         " there: half way between lumen and tissue lies within the lumen, and the volume may be too small, by 6 to 14 %"
-        " in vessels that were drawn so. Look at segmentation.html: where the mask stops short of the wall, lower"
-        " segment.lower"
+        f" in vessels that were drawn so. No setting is known that finds the wall there. {BY_HAND}"
     )
     return {"share": round(share, 4), "words": words}
