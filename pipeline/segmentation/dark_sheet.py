@@ -22,7 +22,7 @@ from scipy import ndimage
 from pipeline.segmentation.blur import blur, wall_slope
 from pipeline.segmentation.following import LEAST_VOXELS, average_near
 from pipeline.segmentation.levels import Levels, levels
-from pipeline.segmentation.point_text import text_mm
+from pipeline.segmentation.point_text import BY_HAND, text_mm
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, fill_holes, grow
 
@@ -71,6 +71,10 @@ real artery without a flap that is brightest beside its middle: below it nothing
 
 OTHER_SIDE = 0.02
 """Least part of the mask that is a side of its own."""
+
+BESIDE, RIM_VOXELS = 0.5, 4
+"""A sheet of which so much lies within so many voxels of what ``segment.upper`` leaves out is the gap between that and
+the lumen."""
 
 ACROSS = 4.0
 """How far from its middle the brightness beside a sheet is reached, voxels."""
@@ -346,6 +350,14 @@ def record_of_sheet(sheet: DarkSheet | None, mask: Mask, problem: Problem) -> di
         f"a dark sheet of about {sheet.area * volume.spacing_mm[0] ** 2:.2g} mm2, thinner than the blur, lies within"
         f" the mask, its middle at {text_mm(place)} mm: it may be the flap of a dissection, or the walls of two vessels"
     )
+    if (beside := _beside_cut(sheet, problem)) >= BESIDE:
+        words = (
+            f"a dark sheet lies within the mask, its middle at {text_mm(place)} mm, along what segment.upper leaves out"
+            f" ({beside:.0%} of it are beside that): metal, calcium or bone blurs across a gap to the lumen, and a mask"
+            f" holds its rim, {volume_ml:.3g} mL or a part of that. No setting is known that finds the wall there."
+            f" {BY_HAND}"
+        )
+        return {"share": round(share, 4), "volume_ml": round(volume_ml, 5), "mm": place, "words": words}
     if sheet.one_sided:
         words += "; but brightness rises on one side of it alone, as it does where blood in one lumen is uneven, too"
     if behind:
@@ -358,3 +370,12 @@ def record_of_sheet(sheet: DarkSheet | None, mask: Mask, problem: Problem) -> di
             ", and parts nothing. Look at segmentation.html there: if it is one, raise segment.lower until it shows"
         )
     return {"share": round(share, 4), "volume_ml": round(volume_ml, 5), "mm": place, "words": words}
+
+
+def _beside_cut(sheet: DarkSheet, problem: Problem) -> float:
+    """Part of a sheet that lies beside voxels above ``segment.upper``; 0 where none is set."""
+    if problem.settings.upper is None:
+        return 0.0
+    cut = problem.filtered.voxels > problem.upper
+    near = ndimage.binary_dilation(cut, iterations=RIM_VOXELS)
+    return float(near[sheet.sheet].mean()) if sheet.sheet.any() else 0.0
