@@ -185,7 +185,7 @@ def test_a_void_and_contrast_that_mixes_are_no_sheets():
 
 def test_the_gap_to_a_bone_that_an_upper_limit_leaves_out_names_no_setting():
     """What is behind it is the bone's blurred rim. Leaving it out by `segment.dark_sheets` took a part of the lumen."""
-    z, y, x = np.indices((2 * HALF, 2 * HALF, 2 * HALF)) - HALF + 0.5
+    _, y, x = np.indices((2 * HALF, 2 * HALF, 2 * HALF)) - HALF + 0.5
     lumen, gap = np.hypot(x, y) < 8.0, np.abs(x - 6.0) < 0.5
     blood = np.where(lumen & ~gap & (x < 6), 1.0, 0.0) + np.where((x > 6.5) & (np.abs(y) < 9) & (x < 13), 1.9, 0.0)
     image = image_of(blood)
