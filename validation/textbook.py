@@ -20,7 +20,7 @@ from solver.boundary.parabolic_walls import WALL_PAIRS
 from solver.kernels.cumulants import LIMIT
 from solver.kernels.velocity_sets import VelocitySet
 from solver.run.blood import MODELS
-from validation.textbook_links import Links
+from validation.textbook_links import Links, second_derivative
 from validation.textbook_matrices import Quadratic
 
 Rate = float | NDArray[np.float64]
@@ -322,18 +322,6 @@ def slips(
     slip = (share * even * (odd + part[walls]) - links.q**2 / 2) * second_derivative(links.q, along, rows[3] >= 0)
     slip[rows[2] < 0] = 0
     return np.asarray(-6 * stencil.weights[links.direction] * slip)
-
-
-def second_derivative(q: Array, along: list[Array], fourth: NDArray[np.bool_]) -> Array:
-    """At the node, of a cubic through the values at 0, -1 and -2 and a fourth: 0 at q from q = 1/2 on, else that at -3;
-    without the latter, of the parabola through the three.
-    """
-    parabola = along[0] - 2 * along[1] + along[2]
-    third = parabola - (along[1] - 2 * along[2] + along[3])
-    # what a cubic through the three adds to their parabola is a x (x + 1) (x + 2), of second derivative 6 a at 0
-    at_wall = along[0] + q * (along[0] - along[2] + 2 * parabola) / 2 + q**2 * parabola / 2
-    by_wall = parabola - 6 * at_wall / (q * (q + 1) * (q + 2))
-    return np.where(q >= 0.5, by_wall, parabola + np.where(fourth, third, 0))
 
 
 @dataclass

@@ -116,3 +116,15 @@ def distance_to_cylinder(offset: Array, velocity: Array, unit: Array, radius: fl
     with np.errstate(divide="ignore", invalid="ignore"):
         q = (-b + np.sqrt(b * b - a * c)) / a
     return np.where(a > 1e-12, q, np.inf)
+
+
+def second_derivative(q: Array, along: list[Array], fourth: NDArray[np.bool_]) -> Array:
+    """At the node, of a cubic through the values at 0, -1 and -2 and a fourth: 0 at q from q = 1/2 on, else that at -3;
+    without the latter, of the parabola through the three.
+    """
+    parabola = along[0] - 2 * along[1] + along[2]
+    third = parabola - (along[1] - 2 * along[2] + along[3])
+    # what a cubic through the three adds to their parabola is a x (x + 1) (x + 2), of second derivative 6 a at 0
+    at_wall = along[0] + q * (along[0] - along[2] + 2 * parabola) / 2 + q**2 * parabola / 2
+    by_wall = parabola - 6 * at_wall / (q * (q + 1) * (q + 2))
+    return np.where(q >= 0.5, by_wall, parabola + np.where(fourth, third, 0))
