@@ -67,8 +67,8 @@ class Size:
         `varying`, it and a number more. Addresses: q - 1 for each run of them, of which there are as many as a part of
         the wall links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an
         opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes. For walls
-        that meet a parabola, a node's velocity; of a wall link, three nodes, their shares, and what the wall's velocity
-        adds, twice. With 27 populations, two nodes along each axis and ends of differences there, how often these
+        that meet a parabola, a node's velocity; of a wall link, four nodes and weights, shares, and what the wall's
+        velocity adds, twice. With 27 populations, two nodes along each axis and ends of differences there, how often these
         count, fluxes and momentum.
 
         Parameters
@@ -85,7 +85,7 @@ class Size:
         if varying:
             node += (stride + self.fluid_nodes * fields) * real
         if precision != "fp16":
-            node += self.fluid_nodes * 3 * real + self.wall_links * (3 * 4 + 5 * real)
+            node += self.fluid_nodes * 3 * real + self.wall_links * (4 * 4 + 9 * real)
             if self.q == 27:
                 node += self.fluid_nodes * (12 * 4 + 3 + 6 * real)
         return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))

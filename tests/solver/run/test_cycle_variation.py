@@ -141,8 +141,8 @@ def averaged(tmp_path_factory) -> tuple[dict[str, Any], Path]:
 
 
 def test_the_mean_over_cycles_of_a_flow_that_repeats_is_that_flow(averaged, tmp_path):
-    """For the sound in a pipe cycles of a laminar pulse differ by up to 0.3 % in velocity and 6 % in pressure. With a
-    tolerance below that they vary; means over them are the cycle that a run which allows it ends with, within 1 %.
+    """What walls add is found every 64 steps, of 1200 a cycle here, so that cycles of a laminar pulse differ by up to
+    0.7 % in velocity and, by the sound of these jumps, 12 % in pressure. With a tolerance below that they vary; means over them are the cycle that a run which allows it ends with, within 1 %.
     """
     summary, folder = averaged
     json.dumps(summary, allow_nan=False)
@@ -157,7 +157,7 @@ def test_the_mean_over_cycles_of_a_flow_that_repeats_is_that_flow(averaged, tmp_
     assert summary["forecast"]["varying_steps"][0] <= summary["steps"] <= summary["forecast"]["varying_steps"][1]
     assert summary["fluctuation"]["mean_over_s"] == pytest.approx(5 * PERIOD_S)
     assert summary["fluctuation"]["velocity_rms"] < 0.01
-    usual = run(pipe((1, 2, 3), 3.2, 9, spacing_mm=0.5), replace(pulsing(tmp_path), periodic_tolerance=0.1), tmp_path)
+    usual = run(pipe((1, 2, 3), 3.2, 9, spacing_mm=0.5), replace(pulsing(tmp_path), periodic_tolerance=0.2), tmp_path)
     assert usual["state"] == "periodic"
     mean, single = (read_flow(each / "flow.vtkhdf") for each in (folder, tmp_path))
     assert len(mean.times_s) == len(single.times_s) == 3
