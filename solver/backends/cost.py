@@ -68,8 +68,8 @@ class Size:
         the wall links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an
         opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes. For walls
         that meet a parabola, a node's velocity; of a wall link, four nodes and weights, shares, and what the wall's
-        velocity adds, twice. With 27 populations, two nodes along each axis and ends of differences there, how often these
-        count, fluxes and momentum.
+        velocity adds, twice. With 27 populations, two nodes along each axis and ends of differences there, how often
+        these count, fluxes and momentum.
 
         Parameters
         ----------

@@ -142,7 +142,8 @@ def averaged(tmp_path_factory) -> tuple[dict[str, Any], Path]:
 
 def test_the_mean_over_cycles_of_a_flow_that_repeats_is_that_flow(averaged, tmp_path):
     """What walls add is found every 64 steps, of 1200 a cycle here, so that cycles of a laminar pulse differ by up to
-    0.7 % in velocity and, by the sound of these jumps, 12 % in pressure. With a tolerance below that they vary; means over them are the cycle that a run which allows it ends with, within 1 %.
+    0.7 % in velocity and, by the sound of these jumps, 12 % in pressure. With a tolerance below that they vary; means
+    over them are the cycle that a run which allows it ends with, within 1 %.
     """
     summary, folder = averaged
     json.dumps(summary, allow_nan=False)
