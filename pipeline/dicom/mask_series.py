@@ -17,8 +17,7 @@ from pipeline.dicom.pixels import decode, require_same
 from pipeline.dicom.regrid import regrid
 from pipeline.dicom.series import Series, grid, group, require_supported, take
 from pipeline.dicom.transfer_syntax import is_lossy, require_decoder
-from pipeline.files.label_parts import continuations
-from pipeline.files.mask_file import GivenMask, Segment, check_geometry, choose, labels, of_one_vessel, size
+from pipeline.files.mask_file import GivenMask, Segment, check_geometry, choose_in, labels, size
 from pipeline.files.volume import Volume
 from solver.runtime.errors import StageError
 
@@ -56,9 +55,7 @@ def read_mask_series(folder: Path, wanted: int | str | None) -> GivenMask:
     _require_labels(volume.voxels, lossy=any(is_lossy(header) for header in series.headers))
     voxel_ml = float(np.prod(volume.spacing_mm)) / 1000
     segments = [Segment(value, facts=size(count, voxel_ml)) for value, count in labels(volume.voxels, "input.dicom")]
-    together = of_one_vessel(volume.voxels, segments, volume.spacing_mm) if wanted is None else []
-    chosen = choose(segments, wanted, together)
-    further = continuations(volume.voxels, chosen.number, volume.spacing_mm) if len(segments) > 1 else []
+    chosen, further = choose_in([volume.voxels], segments, wanted, volume.spacing_mm)
     empty = (volume.voxels == 0).all(axis=(1, 2))
     return GivenMask(
         volume.with_voxels(volume.voxels == chosen.number),

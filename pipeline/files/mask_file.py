@@ -176,32 +176,43 @@ def read_mask_file(path: Path, wanted: int | str | None) -> GivenMask:
         for layer, voxels in enumerate(layers)
         for value, count in labels(voxels, "input.volume")
     ]
-    spacing_mm = image.GetSpacing()
-    together = of_one_vessel(layers[0], segments, spacing_mm) if wanted is None and len(layers) == 1 else []
-    chosen = choose(segments, wanted, together)
-    layer = layers[chosen.layer]
+    chosen, further = choose_in(layers, segments, wanted, image.GetSpacing())
     lumen = Volume(
-        layer == chosen.number,
+        layers[chosen.layer] == chosen.number,
         image.GetSpacing(),
         image.GetOrigin(),
         np.array(image.GetDirection()).reshape(3, 3),
     )
-    further = continuations(layer, chosen.number, spacing_mm) if len(segments) > 1 else []
     record = {"file": "label map", "segment": chosen.number, "segments": len(segments), "goes_on_in": further}
     return GivenMask(lumen, record=record)
 
 
-def of_one_vessel(labels: NDArray[Any], segments: Sequence[Segment], spacing_mm: Sequence[float]) -> list[int]:
-    """Numbers of the segments that are parts of one vessel with the largest; none where there is one segment.
+def choose_in(
+    layers: Sequence[NDArray[Any]], segments: Sequence[Segment], wanted: int | str | None, spacing_mm: Sequence[float]
+) -> tuple[Segment, list[int]]:
+    """The segment of a label map that :func:`choose` gives, and the numbers of those in which its vessel goes on.
 
     Parameters
     ----------
-    labels : (Z, Y, X), 0 outside.
-    segments : that it holds.
+    layers : (Z, Y, X) each, 0 outside.
+    segments : that they hold.
+    wanted : number or label; None: the only one.
     spacing_mm : of the voxels, x, y, z.
+
+    Raises
+    ------
+    StageError
+        If there is no such segment; if none is asked for and there are several, with those that are one vessel.
     """
     if len(segments) < 2:
-        return []
+        return choose(segments, wanted), []
+    together = _of_one_vessel(layers[0], segments, spacing_mm) if wanted is None and len(layers) == 1 else []
+    chosen = choose(segments, wanted, together)
+    return chosen, continuations(layers[chosen.layer], chosen.number, spacing_mm)
+
+
+def _of_one_vessel(labels: NDArray[Any], segments: Sequence[Segment], spacing_mm: Sequence[float]) -> list[int]:
+    """Numbers of the segments that are parts of one vessel with the largest."""
     numbers = [each.number for each in segments]
     counts = [int(np.count_nonzero(labels == number)) for number in numbers]
     return chain(labels, [numbers[k] for k in np.argsort(counts)[::-1]], spacing_mm)

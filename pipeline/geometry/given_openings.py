@@ -146,14 +146,17 @@ def without_holes(
         scene.marks.append(Mark("closed" if hole else "open", points[loop].mean(axis=0), what))
         if hole:
             log.warning("warning: hole of radius %.2g mm at %s closed", radius, words_mm(points[loop].mean(axis=0)))
-        cut = None if hole else _behind_uneven(points, triangles, loop, radius)
-        number += not (hole or cut)
-        if cut:
+        cut = None
+        try:
+            inside, cap = _cap(points[loop], radius, UNEVEN if hole else PLANE)
+        except StageError:
+            cut = None if hole else _behind_uneven(points, triangles, loop, radius)
+            if cut is None:
+                raise
             uneven.append(cut)
             step = np.arange(len(loop))
             inside, cap = points[loop].mean(axis=0)[None], np.stack([step, np.roll(step, -1), 0 * step + len(loop)], 1)
-        else:
-            inside, cap = _cap(points[loop], radius, UNEVEN if hole else PLANE)
+        number += not (hole or cut)
         rows = np.concatenate([loop, len(points) + np.arange(len(inside))])
         points, triangles = np.concatenate([points, inside]), np.concatenate([triangles, rows[cap]])
         tags = np.concatenate([tags, np.full(len(cap), 0 if hole or cut else number, np.int8)])
@@ -196,16 +199,12 @@ def made_even(mesh: Mesh, uneven: list[Cut], log: logging.Logger) -> tuple[Mesh,
 def _behind_uneven(
     points: NDArray[np.float64], triangles: NDArray[np.int64], loop: NDArray[np.int64], radius: float
 ) -> Cut | None:
-    """Where an end is cut whose rim leaves its plane, or is folded in it; None where a flat cap fits, or nothing does.
+    """Where an end is cut whose rim leaves its plane, or is folded in it; None where it leaves it too far.
 
     Points of the vessel near the rim tell the way in.
     """
     rim = points[loop]
-    try:
-        _cap(rim, radius, PLANE)
-        return None
-    except StageError:
-        middle, normal = _plane(rim)
+    middle, normal = _plane(rim)
     if float(np.abs((rim - middle) @ normal).max()) > UNEVEN * radius:
         return None
     wall = points[np.unique(triangles)]

@@ -29,8 +29,8 @@ def padded(rng: Random) -> Strange:
     wide = min(made.size[0] * made.spacing_mm[0], made.size[1] * made.spacing_mm[1]) / 2
     field = rng.uniform(0.97, 1.1) * wide
     padding = float(rng.choice([-2000.0, -1024.0, -3024.0]))
-    voxels = np.where(np.hypot(made.places[..., 0], made.places[..., 1]) < field, drawn.image.voxels, padding)
     inside = np.hypot(made.places[..., 0], made.places[..., 1]) < field
+    voxels = np.where(inside, drawn.image.voxels, padding)
     volume = float((made.lumen * inside).sum() * np.prod(made.spacing_mm) / 1000)
     words = drawn.words | {"padding": padding, "field": field / wide}
     clipped = np.minimum(voxels, 3071).astype(np.float32)
@@ -38,14 +38,17 @@ def padded(rng: Random) -> Strange:
 
 
 def _siphon(rng: Random, radius: float) -> list:
-    """A vessel that goes up, bends back twice within some radii, and up again."""
+    """A vessel that goes up, bends back twice within some radii, and up again, in the middle of the image."""
     tight = radius * rng.uniform(2.2, 3.2)
     knots = [[0, 0, -12], [0, 0, -5], [0.2, 0.3, -2.4], [1.8, 0.4, -1.2], [2.6, 0.2, 0.2], [1.4, -0.2, 1.4]]
     knots += [[0.1, 0.2, 2.2], [0.4, 0.4, 3.8], [1.6, 0.3, 5.4], [2.2, 0.1, 12]]
     turns = np.array(knots, float)
     turns[1:-1] += rng.uniform(-0.25, 0.25, (len(turns) - 2, 3))
     taper = np.linspace(1, rng.uniform(0.75, 1), len(turns))
-    return [line((tight * turns).tolist(), (radius * taper).tolist(), 1)]
+    siphon = line((tight * turns).tolist(), (radius * taper).tolist(), 1)
+    points = siphon[0]
+    points -= [*(points[:, :2].max(axis=0) + points[:, :2].min(axis=0)) / 2, np.median(points[:, 2])]
+    return [siphon]
 
 
 def siphon(rng: Random) -> Strange:
@@ -55,8 +58,6 @@ def siphon(rng: Random) -> Strange:
     radius, thick = rng.uniform(1.6, 2.6), rng.uniform(0.8, 1.0)
     lines = _siphon(rng, radius)
     size = (int(17 * radius / 0.4), int(13 * radius / 0.4), int(19 * radius / thick))
-    points = lines[0][0]
-    points -= [*(points[:, :2].max(axis=0) + points[:, :2].min(axis=0)) / 2, np.median(points[:, 2])]
     tissue = rng.uniform(30, 60)
     made = Scene(rng, (0.4, 0.4, thick), size, lines, tissue, tissue + rng.uniform(250, 420), True)
     gap, level = rng.uniform(0.3, 2.0), rng.uniform(350, 900)
@@ -75,8 +76,6 @@ def bends_in_flow(rng: Random) -> Strange:
     """Time of flight of 0.5 x 0.5 x 0.6 mm: the signal falls behind each bend to 45 to 80 % on its inner side."""
     radius = rng.uniform(1.5, 2.6)
     lines = _siphon(rng, radius)
-    points = lines[0][0]
-    points -= [*(points[:, :2].max(axis=0) + points[:, :2].min(axis=0)) / 2, np.median(points[:, 2])]
     size = (int(17 * radius / 0.5), int(13 * radius / 0.5), int(19 * radius / 0.6))
     scale = rng.uniform(0.3, 4)
     tissue = scale * rng.uniform(60, 150)

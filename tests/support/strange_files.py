@@ -13,6 +13,7 @@ from skimage.measure import marching_cubes
 from vtkmodules.vtkFiltersCore import vtkQuadricDecimation
 
 from pipeline.files.mesh import Mesh
+from pipeline.geometry.surface.clip import open_edges
 from tests.support.strange_given import Drawn, Random, _given, _hard, _masked, _tube
 from tests.support.strange_images import scene
 
@@ -115,9 +116,7 @@ def surface_jagged(rng: Random, folder: Path) -> Drawn:
 
 def _closed_mm3(wall: Mesh) -> float:
     """Volume with each rim closed by a fan from its middle."""
-    edges = np.concatenate([wall.triangles[:, [k, (k + 1) % 3]] for k in range(3)])
-    back = {(int(b), int(a)) for a, b in edges}
-    rim = np.array([(b, a) for a, b in edges.tolist() if (a, b) not in back])
+    rim = open_edges(wall.triangles)[:, ::-1]
     parts: list[NDArray[np.int64]] = []
     points = wall.points_mm
     graph = coo_matrix((np.ones(len(rim)), (rim[:, 0], rim[:, 1])), shape=(len(points),) * 2)
