@@ -79,7 +79,12 @@ class SolverSays:
         return self.summary["numbers"].get("period_s")
 
 
-def indices(sums: WallSums, run: SolverSays, profile: tuple[CentrelineProfile, list[Row]] | None) -> dict[str, Any]:
+def indices(
+    sums: WallSums,
+    run: SolverSays,
+    profile: tuple[CentrelineProfile, list[Row]] | None,
+    of_sacs: Iterable[dict[str, Any]] = (),
+) -> dict[str, Any]:
     """Numbers that sum up a flow, warnings first.
 
     Parameters
@@ -87,6 +92,7 @@ def indices(sums: WallSums, run: SolverSays, profile: tuple[CentrelineProfile, l
     sums : over the times of the flow.
     run : what the solver says of it.
     profile : the sums over the times along the branches, and their rows; none where there is no centreline.
+    of_sacs : checks of the sacs.
 
     Returns
     -------
@@ -114,7 +120,7 @@ def indices(sums: WallSums, run: SolverSays, profile: tuple[CentrelineProfile, l
     }
     checks = lattice_checks(nodes, openings, sums.fit.nearest / len(sums.wall.normals), summary)
     checks += centreline_checks(nodes, profile[0], branches) if profile else []
-    checks = in_words(checks + energy_checks(found["energy"]))
+    checks = in_words([*checks, *energy_checks(found["energy"]), *of_sacs])
     warnings = [*summary["warnings"], *(each["advice"] for each in checks if not each["passed"])]
     state = {key: summary.get(key) for key in ("unsettled", "unsteady")}
     return {"warnings": warnings, **state, "checks": checks} | found

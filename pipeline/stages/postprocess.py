@@ -130,11 +130,9 @@ def postprocess(
     lengthwise = (profile, rows) if profile else None
     rim = rim_mm(settings.fit_nodes, nodes.spacing_mm)
     sums = WallSums(nodes, wall, fit, accumulator, energy, rim)
-    found = indices(sums, SolverSays(summary, monitored_ml_s, record or {}), lengthwise)
-    found["sacs"] = sacs.figures(wall, accumulator)
-    found["sac_search"] = sacs.search
-    found["checks"] += sacs.checks
-    found["warnings"] += [*sacs.warnings, *(each["advice"] for each in sacs.checks if not each["passed"])]
+    of_sacs = {"sacs": sacs.figures(wall, accumulator), "sac_search": sacs.search}
+    found = indices(sums, SolverSays(summary, monitored_ml_s, record or {}), lengthwise, sacs.checks) | of_sacs
+    found["warnings"] += sacs.warnings
     return Results(wall, wall_arrays(accumulator, wall) | sacs.arrays(), accumulator, found, rows)
 
 

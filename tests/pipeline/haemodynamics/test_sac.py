@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sac of an aneurysm: exact cuts, flows that are known, sacs found and those that must not be found."""
 
+import json
 import re
 
 import numpy as np
@@ -32,6 +33,7 @@ from solver.domain.nodes import FLUID, Nodes, Opening
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.pipeline.geometry.test_centreline_tree import LOG
+from tests.pipeline.stages.test_postprocess import summary
 from tests.support.analytic_pipe import Pipe
 from tests.support.shapes import capped_cylinder, opening_of, sphere, stenosis, torus, vessel
 from tests.support.swept import forked, level_surface, moved
@@ -228,6 +230,24 @@ def test_a_ball_that_turns_about_an_axis_in_its_neck_turns_its_blood_over(ball):
     assert found["net_inflow_fraction"] == pytest.approx(0, abs=0.02)
     turned = 0.5 * 0.1**2 * 0.4 * 9 * DENSITY * cap_volume(3, 3) * 1e-9  # of a half ball: 2/5 m R^2 w^2 / 2
     assert found["kinetic_energy_j"] == pytest.approx(turned, rel=0.02)
+
+
+def test_what_a_sac_advises_stands_in_the_indices_as_text_with_the_strictest_spacing(aneurysm):
+    """A fast flow through a parent 10 nodes wide: its spacing, and that for few nodes across an opening, are one."""
+    mesh, _, _, nodes = aneurysm
+    velocity = np.zeros((nodes.count, 3))
+    y, z = nodes.points_mm()[:, 1:].T
+    velocity[:, 0] = np.maximum(0.6 * (1 - (y**2 + z**2) / RADIUS**2), 0)
+    flow = dict.fromkeys((opening.name for opening in nodes.openings), 0.3e3 * np.pi * RADIUS**2 * 1e-3)
+    said = summary(openings={name: {} for name in flow})
+    found = postprocess(nodes, mesh, [fields_of(nodes, velocity)], said, flow, marked(NECK)).indices
+    json.dumps(found)
+    check = next(each for each in found["checks"] if each["name"] == "wall shear stress too low by of left")
+    few = next(each for each in found["checks"] if each["name"] == "nodes across")
+    assert not check["passed"]
+    assert check["advice"].startswith("sac left: its wall shear stress is expected to be")
+    assert check["advice"].split("; set ")[1] == few["advice"].split("; set ")[1]
+    assert {check["advice"], few["advice"]} <= {*found["warnings"]}
 
 
 def test_a_flow_that_only_enters_is_reported_by_the_net_flow_and_is_warned_of(ball):
