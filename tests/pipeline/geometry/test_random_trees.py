@@ -31,7 +31,7 @@ LOG = logging.getLogger("trees")
 NODES_ACROSS = 7
 REFUSALS = {
     "fewer than two ends": r"surface: \d open ends found.*at least 2 are wanted.*surface\.min_branch_radii",
-    "end cannot be cut": r"the end at \(.*\) cannot be cut: .*surface\.cut_radii",
+    "end cannot be cut": r"the end at \(.*\) mm cannot be cut: .*surface\.cut_radii",
     "smoothing changes the volume": r"smoothing changed the volume by .* lower surface\.smoothing_mm",
     "too few nodes across": r"opening .* radius .* nodes .* voxelize\.spacing_mm",
 }
