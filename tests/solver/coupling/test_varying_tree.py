@@ -21,7 +21,7 @@ from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings
 
 LOG = logging.getLogger("test")
 SPEED_M_S = REYNOLDS * VISCOSITY / DENSITY / (ACROSS * SPACING_MM * 1e-3)
-PERIOD_S = 3.6 * ACROSS * SPACING_MM * 1e-3 / (0.2 * SPEED_M_S)
+PERIOD_S = 3.1 * ACROSS * SPACING_MM * 1e-3 / (0.2 * SPEED_M_S)
 AREA_M2 = SIDES[1] * (SPACING_MM * 1e-3) ** 2
 RADIUS_M = float(np.sqrt(AREA_M2 / np.pi))
 PULSE_M_S = 6.0
