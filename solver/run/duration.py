@@ -163,12 +163,16 @@ def _settling_with_openings(nodes: Nodes, settings: SolveSettings, flow: Expecte
             SEPARATED if _widens(nodes, flow.sections) else np.inf,
         )
     entering_m3_s = sum(max(-each, 0.0) for each in flow.out_m3_s.values())
-    at_openings, widest_mm = speed_at_openings_m_s(nodes.openings, flow.out_m3_s), widest_radius_mm(nodes)
+    at_openings = speed_at_openings_m_s(nodes.openings, flow.out_m3_s)
+    widest_mm = widest_radius_mm(nodes)
+    if not any(nodes.periodic) and not flow.slip:  # in a section that is wide for its height: else nothing varies there
+        widest_mm = max(widest_mm, wall_radius_mm(nodes, flow.slip))
     fastest_m_s = flow.sections.speed_m_s(flow.out_m3_s)
     narrowing, reynolds = fastest_m_s / at_openings, sqrt(4 * entering_m3_s * fastest_m_s / pi) / units.viscosity_m2_s
     narrow_inlet = at_openings > WIDER * _leaving_m_s(nodes, flow.out_m3_s)
+    round_part = min(1.0, (1e-3 * widest_mm / flow.radius_m) ** 2)
     settling = profile(
-        length_m, 1e-3 * widest_mm, units.viscosity_m2_s, entering_m3_s, viscous_s, narrowing, narrow_inlet
+        length_m, 1e-3 * widest_mm, units.viscosity_m2_s, round_part * entering_m3_s, viscous_s, narrowing, narrow_inlet
     )
     beside = narrow_inlet or narrowing > WIDER or widest_mm > SAC * max(o.radius_mm for o in nodes.openings)
     if not beside:

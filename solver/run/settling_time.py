@@ -9,6 +9,10 @@ same for d^3 = nu L R/U (Leveque 1928, Annales des Mines 13), so that the rate i
 
     s = nu/R^2 [10 + 12 (Q/(pi nu L))^(2/3)].
 
+In a section that is not round what varies along its width settles last, and the shear at the wall is less: R is twice
+its area over its perimeter where that is more than the radius of a sphere that has room, and of Q counts the part
+R^2 pi/A, A the area of the opening.
+
 Behind a narrowing an eddy lies between the stream and the wall. Of a section whose mean speed is m times the largest at
 the openings, the stream has the radius R/sqrt(m), so that the eddy is h = R (1 - 1/sqrt(m)) high. It settles at
 
@@ -42,8 +46,8 @@ DIFFUSION = 26.4
 WORN, CARRIED, EDDY = 10.0, 12.0, 14.0
 """Rates, in nu/R^2, at which a profile is worn off and carried out where waves leave, and at which an eddy as high as
 R settles: see the module."""
-COARSE = 5.0
-"""Times the inverse square of the nodes across a coarse lattice that its flow is off by."""
+COARSE = 10.0
+"""Times the inverse square of the nodes across a coarse lattice that its flow is off by, when it has settled there."""
 CALM, LIVELY, TURNED = (0.6, 1.5), (0.5, 2.5), (0.5, 5.0)
 """Parts of the steps forecast between which a run takes its own: where the stream fills the vessel, or friction rules;
 where fluid lies beside a fast stream; and where a lid turns all of it over sooner than friction acts."""
