@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from solver.runtime.errors import StageError, remedy_of
 from solver.runtime.interruption import Stopped, heed_signals
 from solver.runtime.log import keep_log, open_log
+from solver.runtime.memory import seldom_collect
 from solver.runtime.outputs import appearing_whole
 from solver.runtime.provenance import Job, program_name, provenance_record, require_as_written
 
@@ -39,7 +40,7 @@ CHECKPOINT_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 """Options of a stage that keeps its state on the way."""
 
 
-# many parameters because a stage states here what its command line takes, most of it optional
+# long and many parameters because a stage states here what its command line takes, most of it optional
 def run_stage(
     stage: str,
     description: str | None,
@@ -81,6 +82,7 @@ def run_stage(
         with appearing_whole(targets | {"provenance": arguments["provenance"]}) as partial:
             job = Job(stage, sources, {role: partial[role] for role in outputs}, settings, log, lists=lists)
             job.more = {name: arguments[name] for name in more or {}}
+            seldom_collect()
             started, clock = datetime.now(UTC), time.monotonic()
             compute(job)
             names = {role: path.name for role, path in targets.items()}
