@@ -21,6 +21,7 @@ from snakemake.utils import min_version
 
 from pipeline.case.settings.base import shipped
 from pipeline.case.stages import SHARED
+from pipeline.workflow.ahead import compile_ahead
 from pipeline.workflow.patterns import any_of, own
 from pipeline.workflow.programs import Programs, code, image_of, project_files
 from pipeline.workflow.recovery import recover
@@ -36,6 +37,7 @@ configfile: str(shipped(Path("config/config.yaml")))
 
 
 BEGAN = time.time()
+BESIDE = []  # processes that end when this one does
 
 try:
     # Open as long as this process lives; a Snakemake that works on a job of another leaves what that one keeps alone.
@@ -80,6 +82,8 @@ onstart:
     # a second from then on: after some hundred jobs that keeps a core busy.
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None
+        if not call.image:
+            BESIDE.append(compile_ahead(workflow.dag.needrun_jobs(), workflow.cores, cases))
 
 
 onerror:

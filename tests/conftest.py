@@ -10,6 +10,8 @@ from pathlib import Path
 # Before NumPy is imported, which asks for it only then; processes that tests start have it, too. The matrices of tests
 # are small: a second thread of OpenBLAS waits, awake, nearly all the time.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Workflows compile what they need themselves: tests on all cores leave none for a process beside.
+os.environ["HEMO_AHEAD"] = "0"
 
 import numba
 import pytest

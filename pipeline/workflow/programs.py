@@ -67,9 +67,14 @@ class Programs:
     Parameters
     ----------
     image : image of a container in which the stages run; none: the Python that runs Snakemake does.
+
+    Attributes
+    ----------
+    image : the same.
     """
 
     def __init__(self, image: str | None = None) -> None:
+        self.image = image
         python = "python" if image else shlex.quote(sys.executable)
         self._python = python if Path.cwd() == ROOT else f"env PYTHONPATH={shlex.quote(search_path())} {python} -P"
 
