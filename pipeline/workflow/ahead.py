@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pipeline.workflow.programs import Settings, code, search_path
+from pipeline.workflow.programs import code, search_path
 from pipeline.workflow.recovery import RESULTS
 from solver.runtime.memory import available_bytes
 from solver.runtime.sources import ROOT
@@ -59,21 +59,21 @@ def store() -> Path:
     return Path(os.environ.get("NUMBA_CACHE_DIR") or ROOT / "pipeline/members/__pycache__")
 
 
-def compile_ahead(jobs: Iterable[Any], cores: int, cases: Settings) -> subprocess.Popen[bytes] | None:
-    """Start to compile for the first of the jobs that solves a flow.
+def compile_ahead(jobs: Iterable[Any], cores: int, cases: Any) -> subprocess.Popen[bytes] | None:
+    """Start to compile for the first of the jobs that solves a flow of the user; studies may measure time.
 
     Parameters
     ----------
     jobs : of Snakemake, all that are to run.
     cores : of the workflow; one alone is left to the stages.
-    cases : of which the jobs are.
+    cases : what :class:`pipeline.workflow.rules.Cases` says of them.
 
     Returns
     -------
     The process; none where nothing is left to compile, nowhere to keep it, too little memory, or ``HEMO_AHEAD=0``
     declines it.
     """
-    runs = [job.wildcards.case for job in jobs if job.rule.name == "solve"]
+    runs = [job.wildcards.case for job in jobs if job.rule.name == "solve" and job.wildcards.case in cases.cohort]
     if cores < 2 or not runs or os.environ.get("HEMO_AHEAD") == "0" or available_bytes() < LEAST_FREE_BYTES:
         return None
     folder, models, logs = store(), models_of(cases.section(runs[0], "solve")), RESULTS / runs[0] / "logs"

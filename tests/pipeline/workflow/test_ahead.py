@@ -21,7 +21,7 @@ from solver.run.models import choose_models, choose_velocity_set
 from solver.runtime.sources import ROOT
 
 STEADY = SolveSettings.model_validate({"inlets": {"*": {"flow_ml_s": 2.0}}})
-CASES = SimpleNamespace(section=lambda run, stage: {"solve": STEADY.model_dump_json()}[stage])
+CASES = SimpleNamespace(cohort={"a"}, section=lambda run, stage: {"solve": STEADY.model_dump_json()}[stage])
 JOBS = [
     SimpleNamespace(rule=SimpleNamespace(name=name), wildcards=SimpleNamespace(case="a")) for name in ("x", "solve")
 ]
@@ -47,7 +47,7 @@ def test_a_first_run_starts_it_for_the_models_of_its_case(started, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "why", ["one core", "no flow to solve", "compiled before", "no place", "no memory", "declined"]
+    "why", ["one core", "no flow to solve", "a study", "compiled before", "no place", "no memory", "declined"]
 )
 def test_it_is_not_started_where_it_would_not_help(started, tmp_path, monkeypatch, why):
     store, jobs, cores = tmp_path / "store", JOBS, 2
@@ -55,6 +55,8 @@ def test_it_is_not_started_where_it_would_not_help(started, tmp_path, monkeypatc
         cores = 1
     elif why == "no flow to solve":
         jobs = JOBS[:1]
+    elif why == "a study":
+        monkeypatch.setattr(CASES, "cohort", {"b"})
     elif why == "compiled before":
         store.mkdir()
         mark_of(models_of(STEADY.model_dump_json()), store).touch()
