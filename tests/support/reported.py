@@ -2,6 +2,7 @@
 """A folder as the stages before the report leave it, for Poiseuille flow in a pipe, and the report made of it."""
 
 import atexit
+import io
 import json
 import logging
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from pipeline.files.lines import write_lines
@@ -129,8 +131,9 @@ def _left() -> Path:
 def make(results: Path, folder: Path, without=(), more=None, still=True, blank=False, **settings):
     """The text of the page and the names of the figures.
 
-    `more` are optional inputs, files of `results` by role. For tests of the text: figures that are made but `blank`,
-    without `still` pictures, as where nothing can be drawn, take a third of the time.
+    `more` are optional inputs, files of `results` by role. For tests of all but the figures themselves: these are
+    made, but `blank`, as large as others, and what VTK would draw on them is, too; without `still` pictures, as where
+    nothing can be drawn, they take a tenth of the time, with them a fourth.
     """
     inputs = {
         "series": "series.json",
@@ -153,9 +156,22 @@ def make(results: Path, folder: Path, without=(), more=None, still=True, blank=F
         for module in () if still else (report, render):
             patches.enter_context(mock.patch.object(module, "window_class", return_value=None))
         if blank:
-            patches.enter_context(mock.patch.object(figures, "to_png", return_value=PNG))
+            patches.enter_context(mock.patch.object(figures, "to_png", return_value=_blank_figure()))
+            patches.enter_context(mock.patch.object(render.Canvas, "picture", _blank_picture))
         report._compute(job("report", given, outputs, settings))
     return outputs["report"].read_text(), {path.name for path in outputs["figures"].iterdir()}
+
+
+@cache
+def _blank_figure() -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (900, 500), "white").save(stream, "png")
+    return stream.getvalue()
+
+
+def _blank_picture(canvas: render.Canvas, *_: object) -> NDArray[np.uint8]:
+    height, width, colours = canvas._shape
+    return np.full((height // render.OVERSAMPLING, width // render.OVERSAMPLING, colours), 255, np.uint8)
 
 
 PROFILE = """\

@@ -25,6 +25,20 @@ addEventListener("error", (event) => complaints.push(String(event.message)));
 addEventListener("unhandledrejection", (event) => complaints.push(String(event.reason)));
 for (const kind of ["error", "warn"]) console[kind] = (...texts) => complaints.push(texts.join(" "));
 """
+COARSE = """
+const context = HTMLCanvasElement.prototype.getContext;
+HTMLCanvasElement.prototype.getContext = function (kind, asked) {
+  return context.call(this, kind, { ...asked, antialias: false });
+};
+let plotly;
+Object.defineProperty(window, "Plotly", {
+  get: () => plotly,
+  set: (library) => { plotly = library; plotly.setPlotConfig({ plotGlPixelRatio: 1 }); },
+});
+"""
+"""Draw the view with one point for each of the screen and no smoothing: plotly draws four, of four samples each, which
+without a GPU took most of the time here.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +50,10 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """The report of a pulsating flow with everything that later stages add."""
+    """The report of a pulsating flow with everything that later stages add; its figures are blank."""
     plain = leave(tmp_path_factory.mktemp("case"))
     folder = tmp_path_factory.mktemp("report")
-    make(enrich(plain, tmp_path_factory.mktemp("rich")), folder, more=OPTIONAL)
+    make(enrich(plain, tmp_path_factory.mktemp("rich")), folder, more=OPTIONAL, blank=True)
     return folder / "report.html"
 
 
@@ -48,7 +62,7 @@ def report(browser, page, tmp_path):
     """The report as it opens. Where a test before has opened it, Reset, a fifth of the time of another opening."""
     if not browser.run(f"location.href === {json.dumps(page.as_uri())} && !matchMedia('(pointer: coarse)').matches"):
         browser.screen(1280, 900)
-        browser.open(page, tmp_path, before=COMPLAIN)
+        browser.open(page, tmp_path, before=COMPLAIN + COARSE)
         assert browser.run("document.body.dataset.ready") == "yes"
         return browser
     drawn = browser.run(DRAWN)
@@ -333,7 +347,7 @@ def test_the_wheel_scrolls_the_page_until_the_view_is_taken(report):
 
 def test_a_phone_shows_the_report_in_its_width_and_scrolls_over_the_view(browser, page, tmp_path):
     browser.screen(390, 844, touch=True)
-    browser.open(page, tmp_path, before=COMPLAIN)
+    browser.open(page, tmp_path, before=COMPLAIN + COARSE)
     assert browser.run("document.scrollingElement.scrollWidth <= innerWidth")
     assert browser.run("innerWidth") == 390
     covers = (
