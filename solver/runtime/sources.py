@@ -30,18 +30,31 @@ def sources(module: str) -> list[str]:
     Paths relative to the project's folder, sorted.
     """
     found: set[str] = set()
-    queue = [module]
+    queue = [first] if (first := _file_of(module)) else []
     while queue:
-        file = _file_of(queue.pop())
-        if file and str(file) not in found:
+        file = queue.pop()
+        if file not in found:
             found.update(_beside(file))
-            queue += imports(ROOT / file)
+            queue += _imported_files(file)
     return sorted(found)
 
 
 @cache
-def _beside(file: Path) -> tuple[str, ...]:
-    return tuple(str(part.relative_to(ROOT)) for part in (ROOT / file.parent).glob(f"{file.stem}.*"))
+def _beside(file: str) -> tuple[str, ...]:
+    folder, _, name = file.rpartition("/")
+    stem = name.removesuffix("py")
+    return tuple(f"{folder}/{other}" for other in _names(folder) if other.startswith(stem))
+
+
+@cache
+def _imported_files(file: str) -> tuple[str, ...]:
+    return tuple({found: None for name in imports(ROOT / file) if (found := _file_of(name))})
+
+
+@cache  # a start of the workflow asks for some thousand files
+def _names(folder: str) -> frozenset[str]:
+    path = ROOT / folder
+    return frozenset(each.name for each in path.iterdir()) if path.is_dir() else frozenset()
 
 
 IMPORT = re.compile(r"^[ \t]*((?:from[ \t]+[\w.]+[ \t]+)?import\b(?:[ \t]*\([^)]*\)|[^\n(]*))", re.MULTILINE)
@@ -54,11 +67,18 @@ def imports(file: Path) -> tuple[str, ...]:
 
     Of its statements only those are parsed that import: all of a stage's modules take half a second, at each start.
     """
-    names: list[str] = []
-    for statement in IMPORT.findall(file.read_text(encoding="utf-8")):
-        with suppress(SyntaxError):  # of a line in a text
-            names += _imported(ast.parse(statement).body[0])
-    return tuple(names)
+    found = IMPORT.findall(file.read_text(encoding="utf-8"))
+    try:
+        statements = ast.parse("\n".join(found)).body
+    except SyntaxError:  # of a line in a text
+        statements = [each for statement in found for each in _parsed(statement)]
+    return tuple(name for statement in statements for name in _imported(statement))
+
+
+def _parsed(statement: str) -> list[ast.stmt]:
+    with suppress(SyntaxError):
+        return ast.parse(statement).body
+    return []
 
 
 def _imported(statement: ast.stmt) -> list[str]:
@@ -70,7 +90,12 @@ def _imported(statement: ast.stmt) -> list[str]:
 
 
 @cache
-def _file_of(module: str) -> Path | None:
-    path = Path(*module.split("."))
-    candidates = (path.with_suffix(".py"), path / "__init__.py")
-    return next((file for file in candidates if path.parts[0] in ROOMS and (ROOT / file).is_file()), None)
+def _file_of(module: str) -> str | None:
+    if module.partition(".")[0] not in ROOMS:
+        return None
+    path = module.replace(".", "/")
+    folder, _, name = path.rpartition("/")
+    names = _names(folder)
+    if f"{name}.py" in names:
+        return f"{path}.py"
+    return f"{path}/__init__.py" if name in names and "__init__.py" in _names(path) else None
