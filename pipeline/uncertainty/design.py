@@ -4,7 +4,6 @@
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 
 def design(members: int, variables: int, seed: int) -> NDArray[np.float64]:
@@ -23,6 +22,8 @@ def design(members: int, variables: int, seed: int) -> NDArray[np.float64]:
     half = members // 2
     if not variables:
         return np.zeros((members, 0))
+    from scipy.stats import qmc  # which takes a second to import, in each process of tests that draw nothing, too
+
     sampler = qmc.LatinHypercube(variables, optimization="random-cd", rng=np.random.default_rng(seed))
     drawn = ndtri(sampler.random(half))
     return np.concatenate([drawn, -drawn])

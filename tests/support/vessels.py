@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
-from scipy.stats import ncx2, norm
+from scipy.special import chndtr, ndtr
 
 from pipeline.files.volume import Volume
 
@@ -58,10 +58,10 @@ def tube_volume(
     size = [int(length / s) for length, s in zip(EXTENT_MM, spacing_mm, strict=True)]
     grid = Volume(np.zeros(size[::-1]), spacing_mm, (0.0, 0.0, 0.0), np.eye(3) if direction is None else direction)
     steps = np.linspace(0, radius_mm + 6 * blur_mm, 400)
-    profile = ncx2.cdf((radius_mm / blur_mm) ** 2, 2, np.maximum(steps / blur_mm, 1e-6) ** 2)
+    profile = chndtr((radius_mm / blur_mm) ** 2, 2, np.maximum(steps / blur_mm, 1e-6) ** 2)
     voxels = TISSUE + (LUMEN - TISSUE) * np.interp(distance_mm(grid), steps, profile)
     if bone:
-        voxels += (BONE - TISSUE) * norm.cdf((np.arange(size[0]) * spacing_mm[0] - BONE_MM) / blur_mm)
+        voxels += (BONE - TISSUE) * ndtr((np.arange(size[0]) * spacing_mm[0] - BONE_MM) / blur_mm)
     voxels += np.random.default_rng(5).normal(0, noise, voxels.shape)
     return grid.with_voxels(voxels.astype(np.float32))
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 import yaml
-from snakemake_executor_plugin_slurm.submit_string import get_submit_command
 
 from pipeline.case.case_file import read_cohort
 from pipeline.case.settings.cluster import LIBRARIES_MB, ClusterSettings
@@ -112,6 +111,8 @@ def test_a_case_with_ranks_asks_for_as_many_tasks(project):
     """In one job, with a GPU, eight cores, and the memory of one process, for each, as nodes of a canonical geometry
     are not divided; the time is that of all GPUs, or cores, with what was measured of the network.
     """
+    from snakemake_executor_plugin_slurm.submit_string import get_submit_command  # which imports pandas
+
     waits = {"network_us": 70000, "ranks_per_node": 3, "gpu": False}
     for given, bytes_s, found_in in (({}, 900e9, ("4", None)), (waits, None, ("0", "2"))):
         reported = asked(project, *PROFILE, "--config", "cases=on-ranks", ONE_STUDY, f"cluster={given}")["on-ranks"]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
-from scipy.stats import binom
 
 from pipeline.uncertainty.bands import COVERED, Members, Response, bands, better
 from pipeline.uncertainty.coarse_spacing import LEAST_ACROSS, LEAST_RATIO, MOST_RATIO, ratio_of, spacing_deviation
@@ -54,6 +53,8 @@ def test_bands_hold_the_true_value_as_often_as_they_say():
     """Truths are drawn as the members are. Of 2,000 the number in the band is binomial; less than one test in 10^4
     leaves these limits by chance, widened by 2 % for slopes of few members.
     """
+    from scipy.stats import binom
+
     rng, inside, tries = np.random.default_rng(5), 0, 2000
     for _ in range(tries):
         slopes, rest = rng.uniform(-0.2, 0.2, 3), rng.uniform(0, 0.1)

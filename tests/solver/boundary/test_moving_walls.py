@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from solver.backends.cpu.cpu_driver import CpuDriver
-from solver.backends.cuda.device import device_answers
 from solver.backends.lattice import build_lattice
 from solver.boundary.walls import WALLS, require_sliding
 from solver.domain.nodes import Nodes
@@ -261,6 +260,8 @@ def test_simulated_cuda_is_the_cpu_without_openings():
 
 
 def test_cuda_is_the_cpu_without_openings():
+    from solver.backends.cuda.device import device_answers  # which ranks of tests need not import
+
     if not device_answers():
         pytest.skip("no CUDA device")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

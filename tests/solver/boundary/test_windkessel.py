@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import build_lattice
@@ -103,6 +102,8 @@ def filtered(resistance):
 @pytest.mark.parametrize("proximal", [0.0, 1.2])
 def test_rule_is_the_windkessel_of_its_differential_equation(proximal):
     """C dpc/dt = Q - (pc - pd)/Rd and p = pc + Rp Q, solved by an independent method for a flow that pulsates."""
+    from scipy.integrate import solve_ivp  # which takes ranks of tests longer to import than all else
+
     behind = Windkessel(proximal, 15.0, 0.08, 10.0)
 
     def flow(t):
