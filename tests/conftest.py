@@ -13,6 +13,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Workflows compile what they need themselves: tests on all cores leave none for a process beside.
 os.environ["HEMO_AHEAD"] = "0"
 
+import hypothesis
 import numba
 import pytest
 
@@ -20,6 +21,10 @@ from tests.support import garbage
 from tests.support.project_copy import copy_project
 from tests.support.real_cases import RealCases, place
 from tests.support.workflow_runs import run_workflow
+
+# A speed is never tested: on a machine that others use, an example may take longer than any deadline.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 LONG = (
     "test_workflow.py",

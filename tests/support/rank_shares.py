@@ -25,7 +25,7 @@ from solver.run.flow_file import FlowOfRank, FlowWriter
 from solver.run.plan import make_plan
 from solver.run.prolongation import Prolongation
 from solver.run.setup import drive
-from tests.solver.run.test_simulation import settings
+from tests.support.solve_settings import settings
 
 BLOCK = 1000
 """Rows that are brought together or read at a time, few beside those of a part."""

@@ -34,31 +34,9 @@ from solver.runtime.sources import ROOT
 from tests.support.command_lines import run_here
 from tests.support.geometries import numbers, observe, pipe, random_cavern
 from tests.support.naive import Naive
+from tests.support.solve_settings import DENSITY, VISCOSITY, settings
 
 LOG = logging.getLogger("test")
-VISCOSITY, DENSITY = 3.5e-3, 1060.0
-
-
-def settings(**changes) -> SolveSettings:
-    defaults = SolveSettings(
-        density_kg_m3=DENSITY,
-        viscosity_pa_s=VISCOSITY,
-        inlets={"in": InletSettings(0.1, None, "parabolic")},
-        outlets={"*": OutletSettings(0.0)},
-        backend="cpu",
-        precision="fp32",
-        collision="auto",
-        walls="bouzidi",
-        lattice_speed=0.08,
-        peak_speed_m_s=None,
-        ramp_s=None,
-        steady_tolerance=1e-3,
-        cycles=3,
-        max_steps=100_000,
-        snapshots=5,
-        unsettled="report",
-    )
-    return replace(defaults, **changes)
 
 
 # Each collision is compiled; test_drivers.py has all of them against the textbook, interpreted.
