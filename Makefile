@@ -24,7 +24,7 @@ demo: .venv/.run $(CUDA)
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow"
 
-# Imports all tests and keeps their bytecode, which each worker of `test` would else make: 5 s of processor time for each.
+# Imports all tests and keeps their bytecode, which each worker of `test` would else make, in 5 s of processor time.
 collected: .venv/.dev
 	@$(BIN)/python -m pytest --collect-only -qq -m "not slow" >.venv/collected || { cat .venv/collected; exit 1; }
 
