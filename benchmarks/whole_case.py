@@ -2,11 +2,13 @@
 """What each stage of a whole case costs: time, processor time, memory; a table, and JSON in benchmarks/results.
 
     python benchmarks/whole_case.py [tiny] [demo] [aneurysm] [--nodes 4e5] [--cycles 1] [--repeats 3] [--cores 2]
+    python benchmarks/whole_case.py demo --bands off quick full
 
 Each case runs from DICOM to report by Snakemake, in a folder of its own. Loops that were compiled before are found
 again; on a new clone the first run compiles, too. The aneurysm is that of `config/cases/pulsatile.yaml`, its spacing as
-the wanted nodes ask for; it writes `--snapshots` of its last cycle. A stage is measured from the start of its process
-to the end, Python and imports included; of memory it is the most that the process held.
+the wanted nodes ask for; it writes `--snapshots` of its last cycle. With several levels of bands each case runs with
+each of them, and what that takes is told by what the run without bands took. A stage is measured from the start of its
+process to the end, Python and imports included; of memory it is the most that the process held.
 
 - start: seconds until the stage begins its own work, Python and imports.
 - processor: seconds of user and system, of the process and of those that it waited for. On a machine with other work
@@ -25,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,6 +37,7 @@ sys.path[:0] = [str(ROOT)]
 
 from bench import default_file  # noqa: E402
 
+from pipeline.case.settings.uncertainty import MEMBERS  # noqa: E402
 from pipeline.case.settings.yaml_file import read_yaml  # noqa: E402
 from pipeline.command.launch import snakemake  # noqa: E402
 from solver.runtime.provenance import processor, versions  # noqa: E402
@@ -54,29 +58,31 @@ def measured():
              "processor": sum(u.ru_utime + u.ru_stime for u in used), "memory_mb": sum(peak_memory_mb().values())}
     with open(os.path.join(os.environ["MEASURED"], f"{os.getpid()}-{BEGAN}.json"), "w") as file:
         json.dump(found, file)
-if any(word.startswith("pipeline.stages.") or word == "solver" for word in sys.orig_argv[1:4]):
+if any(word.startswith(("pipeline.stages.", "pipeline.members.")) or word == "solver" for word in sys.orig_argv[1:4]):
     atexit.register(measured)
 """
 """Each Python imports it when it starts, so that any state of the project can be measured, as it is."""
 
 
-def case_file(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The case as its file says it; the aneurysm with the spacing, cycles and snapshots that are asked for."""
+def case_file(name: str, level: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The case as its file says it, with bands of a level; the aneurysm with the spacing, cycles and snapshots that are
+    asked for.
+    """
     if name != LARGE:
-        return read_yaml(CASES / f"{name}.yaml")
+        return read_yaml(CASES / f"{name}.yaml") | {"uncertainty": level}
     case = read_yaml(CASES / f"{LIKE}.yaml")
     across = case["voxelize"]["nodes_across"] * (options.nodes / LIKE_NODES) ** (1 / 3)
     solve = case["solve"] | {"snapshots": options.snapshots, "unsettled": "report"}
     solve |= {"cycles": options.cycles, "min_cycles": min(options.cycles, 3)}
-    return case | {"voxelize": {"nodes_across": round(across)}, "solve": solve}
+    return case | {"voxelize": {"nodes_across": round(across)}, "solve": solve, "uncertainty": level}
 
 
-def run(name: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Run a case in a folder; what the run and each stage took."""
+def run(name: str, level: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Run a case with bands of a level in a folder; what the run and each stage took."""
     cases, measured = folder / "cases", folder / "measured"
     for each in (cases, measured):
         each.mkdir(parents=True)
-    (cases / f"{name}.yaml").write_text(json.dumps(case_file(name, options)))
+    (cases / f"{name}.yaml").write_text(json.dumps(case_file(name, level, options)))
     (measured / "sitecustomize.py").write_text(AT_EXIT)
     path = os.pathsep.join(filter(None, (str(measured), os.environ.get("PYTHONPATH"))))
     command = snakemake(["--cores", str(options.cores)], {"cases": name, "case_folder": str(cases)})
@@ -108,7 +114,7 @@ def nodes_of(results: Path) -> int:
 
 
 def by_stage(processes: Iterable[dict[str, Any]], results: Path) -> dict[str, dict[str, float]]:
-    """What stages took, in their order; processes of one stage, as checks before the solver, together.
+    """What stages took, in their order; of several processes, as checks before the solver or members, their sum.
 
     Parameters
     ----------
@@ -117,15 +123,14 @@ def by_stage(processes: Iterable[dict[str, Any]], results: Path) -> dict[str, di
     """
     found: dict[str, dict[str, float]] = {}
     for process in sorted(processes, key=lambda process: process["began"]):
-        stage = process["module"].removeprefix("pipeline.stages.").replace("solver", "solve")
+        stage = process["module"].rpartition(".")[2].replace("solver", "solve")
         one = found.setdefault(stage, dict.fromkeys(MEASURES, 0.0))
         for measure in ("seconds", "processor"):
             one[measure] += process[measure]
         one["memory_mb"] = max(one["memory_mb"], process["memory_mb"])
     for stage, one in found.items():
-        record = results / f"{stage}.provenance.json"
-        own = json.loads(record.read_text())["seconds"] if record.is_file() else 0.0
-        one["start"] = one["seconds"] - own
+        records = [*results.glob(f"{stage}.provenance.json"), *results.glob(f"{stage}s/{stage}-*.provenance.json")]
+        one["start"] = one["seconds"] - sum(json.loads(record.read_text())["seconds"] for record in records)
     return found
 
 
@@ -155,6 +160,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--nodes", type=float, default=4e5, help="about, of the aneurysm")
     parser.add_argument("--snapshots", type=int, default=40, help="of the aneurysm")
     parser.add_argument("--cycles", type=int, default=1, help="of the aneurysm; three are usual")
+    parser.add_argument("--bands", nargs="+", choices=MEMBERS, default=["off"], help="levels of bands")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--cores", type=int, default=os.cpu_count())
     parser.add_argument("--folder", type=Path, help="where results stay; else they are removed")
@@ -177,11 +183,14 @@ def main() -> None:
     file = options.json or default_file("whole-case", hardware)
     with tempfile.TemporaryDirectory() as scratch:
         where = options.folder or Path(scratch)
-        for name in options.cases:
-            load = os.getloadavg()[0]
-            runs = [run(name, where / f"{name}-{number}", options) for number in range(options.repeats)]
-            results["cases"][name] = middle(runs) | {"load_before": load}
-            print(table(name, results["cases"][name]), flush=True)
+        for name, level in product(options.cases, options.bands):
+            load, title = os.getloadavg()[0], name if level == "off" else f"{name}, {level} bands"
+            folders = [where / f"{name}-{level}-{number}" for number in range(options.repeats)]
+            found = middle([run(name, level, folder, options) for folder in folders]) | {"load_before": load}
+            if first := results["cases"].get(name):
+                found |= {f"by_{key}": round(found[key] / first[key], 2) for key in ("seconds", "processor")}
+            results["cases"][title] = found
+            print(table(title, found), flush=True)
             file.write_text(json.dumps(results, indent=1) + "\n")
     print(file)
 
