@@ -21,7 +21,7 @@ from bench import default_file, provenance
 from comparison import table
 
 from pipeline.case.settings.uncertainty import UncertaintySettings
-from pipeline.uncertainty.coarse_spacing import ratio_of, spacing_deviation
+from pipeline.uncertainty.coarse_spacing import LEAST_ACROSS, ratio_of, spacing_deviation
 from solver.runtime.errors import StageError
 from tests.support.drawn_sacs import drawn
 from validation.timing import hardware
@@ -49,7 +49,7 @@ def _computed(seed: int, across: tuple[float, ...]) -> dict[str, Any]:
         figures[other] = true_figures(solved(image.surface, solve, other, **image.settled)[0], image.surface.mesh)
     return {
         "narrowest_across": image.case.across,
-        "ratio": ratio_of(image.case.across),
+        "ratio": ratio_of(image.case.across, settings.across, LEAST_ACROSS),
         "member": member.figures,
         "figures": {f"{each:g}": of for each, of in sorted(figures.items())},
     }

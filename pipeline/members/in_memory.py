@@ -18,6 +18,7 @@ from pipeline.members.in_process import solved_in
 from pipeline.stages.postprocess import Results, fields_of, postprocess
 from pipeline.stages.voxelize import voxelize
 from solver.domain.nodes import Nodes, Opening
+from solver.run.given_start import GivenFlow
 
 ACROSS = ("nodes_across_smallest_opening", "nodes_across_narrowest_section")
 """Numbers of ``solve.json`` that tell how finely the narrowest place is resolved."""
@@ -57,6 +58,7 @@ def results_of(
     measured: PostprocessSettings,
     log: logging.Logger,
     branches: Sequence[Branch] = (),
+    begin: GivenFlow | None = None,
 ) -> Results:
     """Solve a flow and find its figures, without a search for sacs.
 
@@ -66,6 +68,7 @@ def results_of(
     solve, measured : the sections ``solve`` and ``postprocess``.
     log : where progress goes.
     branches : of the vessel's tree, where figures along them are wanted.
+    begin : a flow to begin with.
 
     Raises
     ------
@@ -74,7 +77,7 @@ def results_of(
     """
     without_sacs = measured.model_copy(update={"sacs": [], "find_sacs": False})
     with TemporaryDirectory() as folder:
-        run = solved_in(Path(folder), nodes, solve, log)
+        run = solved_in(Path(folder), nodes, solve, log, begin)
         monitored = monitored_flows_ml_s(run.record, nodes.openings, float(run.flow.times_s[0]))
         times = fields_of(run.flow, nodes, log)
         return postprocess(nodes, surface, times, run.summary, monitored, without_sacs, branches, run.record)

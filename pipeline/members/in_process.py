@@ -16,6 +16,7 @@ from solver.backends.cuda.device import own_device
 from solver.domain.nodes import Nodes
 from solver.run import settings as solver_settings
 from solver.run.flow_file import Flow, read_flow
+from solver.run.given_start import GivenFlow
 from solver.run.solve import solve
 
 
@@ -35,7 +36,9 @@ class Solved:
     record: dict[str, NDArray[np.float64]]
 
 
-def solved_in(folder: Path, nodes: Nodes, settings: SolveSettings, log: logging.Logger) -> Solved:
+def solved_in(
+    folder: Path, nodes: Nodes, settings: SolveSettings, log: logging.Logger, begin: GivenFlow | None = None
+) -> Solved:
     """Solve a flow, on a CUDA device of its own where one answers and is not declined.
 
     Parameters
@@ -44,6 +47,7 @@ def solved_in(folder: Path, nodes: Nodes, settings: SolveSettings, log: logging.
     nodes : the lattice.
     settings : the section ``solve``.
     log : where progress goes.
+    begin : a flow to begin with.
 
     Raises
     ------
@@ -53,5 +57,5 @@ def solved_in(folder: Path, nodes: Nodes, settings: SolveSettings, log: logging.
     flow_path, monitor_path = folder / "flow.vtkhdf", folder / "monitor.csv"
     parsed = solver_settings.parse(settings.model_dump(mode="json"))
     with own_device(log) if settings.backend != "cpu" else nullcontext():
-        summary = solve(nodes, parsed, flow_path, monitor_path, log)
+        summary = solve(nodes, parsed, flow_path, monitor_path, log, begin=begin)
     return Solved(read_flow(flow_path), summary, read_monitor(monitor_path))

@@ -20,22 +20,31 @@ from pipeline.case.settings.geometry import DecomposeSettings
 from pipeline.case.settings.uncertainty import UncertaintySettings
 from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh, read_mesh, read_openings
+from pipeline.geometry.lattice.grid import read_patches
 from pipeline.members.in_memory import nodes_across, nodes_of, results_of
+from pipeline.members.start import start_from
 from pipeline.stages.postprocess import Results
-from pipeline.uncertainty.coarse_spacing import ratio_of
+from pipeline.uncertainty.coarse_spacing import LEAST_ACROSS, ratio_of
 from pipeline.uncertainty.design import design
 from pipeline.uncertainty.figures import figures_of
 from pipeline.uncertainty.member_file import Member
 from pipeline.uncertainty.sources import Variable, variables_of, with_variation
 from pipeline.uncertainty.wall_field import moved, random_field, rows_on_wall
 from pipeline.uncertainty.wall_precision import WallPrecision
+from solver.boundary.waveform import read_waveforms
 from solver.domain.nodes import Opening
+from solver.run.flow_file import Flow, read_flow
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
 ON_WALL = ("TAWSS (Pa)", "WSS magnitude (Pa)", "OSI")
 """Arrays of the wall of which maps are made, as far as there are any."""
+
+
+SETTLED = 5.0
+"""Times the case's tolerance at which a member has settled: what it lacks then is much less than what its figures
+change by (docs/uncertainty.md)."""
 
 
 class MemberInput(Section):
@@ -58,6 +67,8 @@ class Case:
     spacing_mm, across : of its lattice, and nodes across its narrowest place.
     sacs : vertices of the wall of `surface` that each sac has, by its name.
     wall : how well its place is known.
+    patches : names of those of the wall.
+    flow : of the case, with which members begin; none: they begin at rest.
     """
 
     surface: Mesh
@@ -66,6 +77,8 @@ class Case:
     across: float
     sacs: Mapping[str, NDArray[np.int64]]
     wall: WallPrecision
+    patches: tuple[str, ...] = ()
+    flow: Flow | None = None
 
     @staticmethod
     def read(inputs: Mapping[str, Path], settings: UncertaintySettings) -> "Case":
@@ -83,7 +96,14 @@ class Case:
             nodes_across(numbers),
             {name: rows[arrays["sac"] == k + 1] for k, name in enumerate(names)},
             WallPrecision.of(settings, record, openings),
+            read_patches(inputs["openings"]),
+            read_flow(inputs["flow"]),
         )
+
+    @property
+    def least_radius_mm(self) -> float:
+        """Radius of its narrowest place."""
+        return self.across * self.spacing_mm / 2
 
 
 def computed(case: Case, given: MemberInput, log: logging.Logger) -> Member:
@@ -99,10 +119,11 @@ def computed(case: Case, given: MemberInput, log: logging.Logger) -> Member:
     variables = variables_of(settings, case.wall, case.openings, given.solve)
     every = design(settings.count, len(variables), settings.seed)
     drawn = every[given.member - 1] if given.member else np.zeros(len(variables))
-    ratio = ratio_of(case.across)
+    ratio = ratio_of(case.across, settings.across, LEAST_ACROSS)
     in_common = {
         "variables": [asdict(variable) for variable in variables],
         "ratio": ratio,
+        "nodes_across": case.across / ratio,
         "wall": asdict(case.wall),
     }
     log.info(
@@ -114,12 +135,19 @@ def computed(case: Case, given: MemberInput, log: logging.Logger) -> Member:
     try:
         surface, openings = _surface(case, settings, variables, drawn, given.member)
         varied = with_variation(given.solve, settings, case.openings, variables, drawn)
-        nodes = nodes_of(surface, openings, ratio * case.spacing_mm, given.decompose)
-        results = results_of(nodes, surface, varied, given.postprocess, log)
+        varied = varied.model_copy(update={"steady_tolerance": SETTLED * varied.steady_tolerance})
+        nodes = nodes_of(surface, openings, ratio * case.spacing_mm, given.decompose, case.patches)
+        begin = start_from(case.flow, case.spacing_mm, nodes, _times(case, given.solve, varied)) if case.flow else None
+        results = results_of(nodes, surface, varied, given.postprocess, log, begin=begin)
     except StageError as error:
         log.warning("warning: member %d failed, and the bands do without it: %s", given.member, error)
         return Member(given.member, in_common, drawn, {}, {}, str(error))
     return Member(given.member, in_common, drawn, *_kept(case.sacs, surface, results))
+
+
+def _times(case: Case, own: SolveSettings, varied: SolveSettings) -> float:
+    """Mean inflow of a member over that of the case."""
+    return read_waveforms(case.openings, varied).mean_ml_s / read_waveforms(case.openings, own).mean_ml_s
 
 
 def _surface(
@@ -129,7 +157,13 @@ def _surface(
     drawn: NDArray[np.float64],
     member: int,
 ) -> tuple[Mesh, tuple[Opening, ...]]:
-    """The surface of a member, its wall moved by what all of it has in common and by a field along it."""
+    """The surface of a member, its wall moved by what all of it has in common and by a field along it.
+
+    Raises
+    ------
+    StageError
+        If that closes the narrowest place.
+    """
     if not member:
         return case.surface, case.openings
     whole = dict(zip(variables, drawn.tolist(), strict=True)).get(Variable("wall"), 0.0)
@@ -137,6 +171,11 @@ def _surface(
     if case.wall.rough_mm:
         rng = np.random.default_rng([settings.seed, member])
         shift_mm += case.wall.rough_mm * random_field(case.surface.points_mm, case.wall.length_mm, rng)
+    if -whole * case.wall.whole_mm >= case.least_radius_mm:
+        raise StageError(
+            f"its whole wall lies {-whole * case.wall.whole_mm:.3g} mm further in, and the narrowest place has a radius"
+            f" of {case.least_radius_mm:.3g} mm; give a smaller uncertainty.wall_sd_mm"
+        )
     return moved(case.surface, case.openings, shift_mm)
 
 
@@ -167,6 +206,7 @@ if __name__ == "__main__":
             "openings": "its openings, from surface (openings.json)",
             "segmentation": "how the lumen was found, from segment (segmentation.json)",
             "summary": "choices and outcome of the case's flow, from solve (solve.json)",
+            "flow": "that flow, from solve (flow.vtkhdf)",
             "wall": "the wall with its sacs, from postprocess (wall.vtp)",
             "indices": "figures of the case, from postprocess (indices.json)",
         },

@@ -11,6 +11,7 @@ from pipeline.reporting.colours import PARTS
 from pipeline.reporting.figures import STYLE
 from pipeline.reporting.tables import number
 from pipeline.uncertainty.bands import COVERED, QUANTILE, parts_of
+from pipeline.uncertainty.coarse_spacing import too_coarse
 from pipeline.uncertainty.sources import WORDS, Group
 
 SHOWN = 8
@@ -47,6 +48,7 @@ def bands_section(bands: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "failed": [f"{each['number']}: {each['why']}" for each in bands["failed"]],
         "better": bands["better"],
         "varied": _varied(bands),
+        "doubt": too_coarse(bands["nodes_across"]),
         "without_spacing": "spacing" not in bands["sources"],
         "head": ("", "value", "from", "to", "unit", *(WORDS[group] for group in bands["sources"])),
         "rows": [_row(band, bands["sources"]) for band in bands["bands"]],

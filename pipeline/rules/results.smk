@@ -118,6 +118,7 @@ rule member:
         openings=rules.surface.output.openings,
         segmentation=cases.where("segment", rules.segment.output.segmentation),
         summary=own(rules.solve.output.summary),
+        flow=own(rules.solve.output.flow),
         wall=own(rules.postprocess.output.wall),
         indices=own(rules.postprocess.output.indices),
     output:

@@ -19,6 +19,7 @@ from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh, read_mesh
 from pipeline.files.table import write_table
 from pipeline.uncertainty.bands import COVERED, Members, Response, bands, better, parts_of
+from pipeline.uncertainty.coarse_spacing import too_coarse
 from pipeline.uncertainty.figures import figures_of
 from pipeline.uncertainty.member_file import Member
 from pipeline.uncertainty.sources import WORDS, Variable
@@ -61,6 +62,7 @@ def uncertainty(
         "failed": failed,
         "wall": unchanged.design["wall"],
         "ratio": unchanged.design["ratio"],
+        "nodes_across": unchanged.design["nodes_across"],
         "sources": _sources(unchanged.design),
         "no_bands": _no_bands(unchanged, together, len(drawn)),
         "bands": [],
@@ -147,6 +149,8 @@ def _compute(job: Job) -> None:
         job.log.warning("warning: member %d failed: %s", each["number"], each["why"])
     if found["no_bands"]:
         job.log.warning("warning: no bands: %s", found["no_bands"])
+    elif doubt := too_coarse(found["nodes_across"]):
+        job.log.warning("warning: %s", doubt)
     for band in found["bands"]:
         job.log.info("%s: %.4g, %.4g to %.4g %s", *(band[key] for key in ("name", "value", "low", "high", "unit")))
     wall, arrays = read_mesh(job.inputs["wall"])

@@ -7,24 +7,44 @@ MOST_RATIO = 2.0
 LEAST_ACROSS = 8.0
 """Nodes that the members' lattice has across the narrowest place, where the case's lattice is not coarser."""
 
+TRUSTED_ACROSS = 10.0
+"""The same below which a reader is told that what members change is less sure."""
+
 LEAST_RATIO = 1.25
 """Below it a coarser lattice saves too little, and tells too little of the case's own spacing."""
 
 
-def ratio_of(nodes_across: float, least: float = LEAST_ACROSS) -> float:
-    """Spacing of the members' lattice over that of the case.
+def ratio_of(nodes_across: float, wanted: float, least: float | None = None) -> float:
+    """Spacing of the lattice of runs beside a case over that of the case.
 
     Parameters
     ----------
     nodes_across : the narrowest opening or section, on the case's lattice.
-    least : of them on the coarser one.
+    wanted : of them on the coarser one.
+    least : of them where `LEAST_RATIO` times the spacing leaves fewer than are wanted; none: as many.
 
     Returns
     -------
     Between :data:`LEAST_RATIO` and :data:`MOST_RATIO`; 1 where the case's lattice is as coarse as it may be.
     """
-    ratio = min(MOST_RATIO, nodes_across / least)
-    return ratio if ratio >= LEAST_RATIO else 1.0
+    ratio = min(MOST_RATIO, max(LEAST_RATIO, nodes_across / wanted))
+    return ratio if nodes_across / ratio >= min(wanted, least or wanted) else 1.0
+
+
+def too_coarse(nodes_across: float) -> str | None:
+    """Why bands are less sure than they seem; none where the members' lattice is fine enough.
+
+    Parameters
+    ----------
+    nodes_across : the narrowest place, on that lattice.
+    """
+    if round(nodes_across) >= TRUSTED_ACROSS:
+        return None
+    return (
+        f"members had {nodes_across:.2g} nodes across the narrowest place, and with fewer than {TRUSTED_ACROSS:g} what"
+        " they change there is less sure, so that bands may be too narrow or too wide; uncertainty.nodes_across:"
+        f" {TRUSTED_ACROSS:g}, or a finer spacing of a case that has fewer itself, makes them surer"
+    )
 
 
 ORDER, ORDER_OF_PEAKS = 1.5, 1.0

@@ -16,6 +16,9 @@ Floats = NDArray[np.float64]
 WAVES = 256
 """Waves that a field is the sum of: its correlation then errs by about 1/sqrt(WAVES)."""
 
+MANY = 2**16
+"""Points, about, at which a field is computed at once."""
+
 NEAREST = 8
 """Points of the rim that a point within a cap moves with."""
 
@@ -36,7 +39,8 @@ def random_field(points_mm: Floats, length_mm: float, rng: np.random.Generator) 
     """
     waves = rng.normal(scale=1 / length_mm, size=(WAVES, 3))
     phases = rng.uniform(0, 2 * np.pi, WAVES)
-    return np.sqrt(2 / WAVES) * np.cos(points_mm @ waves.T + phases).sum(axis=1)
+    parts = np.array_split(points_mm, len(points_mm) // MANY + 1)  # for memory
+    return np.sqrt(2 / WAVES) * np.concatenate([np.cos(part @ waves.T + phases).sum(axis=1) for part in parts])
 
 
 def moved(surface: Mesh, openings: tuple[Opening, ...], shift_mm: Floats) -> tuple[Mesh, tuple[Opening, ...]]:

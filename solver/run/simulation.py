@@ -151,7 +151,7 @@ class Simulation:
     def _began(self, start: Start) -> None:
         """Take in what the run began with: where that is a flow, nothing is raised."""
         self.start = start
-        if start.kind == "coarse":
+        if start.kind != "rest":
             self.plan = self.monitor.plan = self.plan.at_full_flow()
             self.exchange = Given(self.plan.boundary_schedule)
             self.forecast = self.expected_from(start)
@@ -405,13 +405,14 @@ class Simulation:
 
 
 class CoarseHelp(NamedTuple):
-    """How a run gets such a lattice.
+    """How a run gets a flow to begin with, and the lattice of twice the spacing.
 
     Attributes
     ----------
-    begin : lets a run begin with the flow there; none where it begins at rest.
+    begin : lets a run begin with a flow, and with the lattice that helps it on the way, if one does; none where it
+        begins at rest.
     lattice : that of a run which goes on.
     """
 
-    begin: Callable[[Simulation], tuple[CoarseLattice, Start] | None]
+    begin: Callable[[Simulation], tuple[CoarseLattice | None, Start] | None]
     lattice: Callable[[Simulation], CoarseLattice]

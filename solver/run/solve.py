@@ -16,6 +16,7 @@ from solver.run.exchange import Exchange, Given, Surroundings
 from solver.run.fallback import FIRST, Attempt
 from solver.run.flow_file import FlowOfRank, FlowWriter
 from solver.run.forecast import Forecast
+from solver.run.given_start import GivenFlow
 from solver.run.handover import Carried, OutgrownError, StaleError
 from solver.run.plan import Plan
 from solver.run.plan_numbers import table
@@ -27,7 +28,7 @@ from solver.run.setup import (
     foresee,
     no_device,
 )
-from solver.run.simulation import Simulation
+from solver.run.simulation import CoarseHelp, Simulation
 from solver.run.summary import backflow, late_warnings, measured_notes, summary_of, that_hold
 from solver.runtime.errors import StageError
 from solver.runtime.memory import gigabytes
@@ -41,6 +42,7 @@ def solve(
     log: logging.Logger,
     checkpoints: Checkpoints | None = None,
     surroundings: Surroundings | None = None,
+    begin: GivenFlow | None = None,
 ) -> dict[str, Any]:
     """Solve the flow through a vessel.
 
@@ -53,6 +55,7 @@ def solve(
     log : where progress goes.
     checkpoints : where the state is kept on the way; none: nowhere.
     surroundings : a network that the vessel sits in; none: openings have what the settings say.
+    begin : a flow that a steady run begins with; none: it begins at rest, or with that at twice the spacing.
 
     Returns
     -------
@@ -79,7 +82,8 @@ def solve(
     _log_plan(plan, said(choices(plan, settings, expected, device)), log)
     wanted = f"{gigabytes(expected.bytes)} in {settings.precision}"
     with explain_failures(wanted, with_checkpoints=checkpoints is not None):
-        simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints, surroundings)
+        help_ = begin.help if begin else HELP
+        simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints, surroundings, help_)
         plan = simulation.plan
         if monitor_path:
             simulation.monitor.write(monitor_path)
@@ -125,6 +129,7 @@ def _run(
     log: logging.Logger,
     checkpoints: Checkpoints | None,
     surroundings: Surroundings | None,
+    help_: CoarseHelp,
 ) -> Simulation:
     """Run an attempt, and those that follow it where its models do not hold the flow; the one that came to its end."""
     carried: Carried | None = None
@@ -132,7 +137,7 @@ def _run(
         driver = drive(nodes, settings, plan)
         log.info("%s: %s", driver.device, driver.layout)
         exchange = _exchange(plan, surroundings)
-        simulation = Simulation(nodes, settings, plan, expected, driver, exchange, HELP, log, checkpoints, attempt)
+        simulation = Simulation(nodes, settings, plan, expected, driver, exchange, help_, log, checkpoints, attempt)
         if carried:
             simulation.go_on_from(carried)
         try:

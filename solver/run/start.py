@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-KINDS = ("rest", "coarse")
+KINDS = ("rest", "coarse", "given")
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Start:
 
     Attributes
     ----------
-    kind : ``rest``, or ``coarse``: the flow on a lattice of twice the spacing.
+    kind : ``rest``, ``coarse``: the flow on a lattice of twice the spacing, or ``given``: a flow much like its own.
     corrections : that this lattice gave on the way.
     steps, node_updates : of the coarser lattices, for the start and the corrections.
     seconds : that the start took.

@@ -270,6 +270,7 @@ BANDS = {
     "better": "a measured inflow would narrow the bands most",
     "wall": {"whole_mm": 0.02, "rough_mm": 0.06, "length_mm": 0.5},
     "ratio": 1.6,
+    "nodes_across": 8.2,
     "sources": ["wall", "inflow", "spacing"],
     "inflow_cv": 0.1,
     "bands": [

@@ -9,6 +9,8 @@ from pipeline.case.settings.base import NonNegative, Positive, Section
 
 MEMBERS = {"off": 0, "quick": 12, "full": 60}
 """Members by the level; the case without a change is one more."""
+ACROSS = {"off": 8.0, "quick": 8.0, "full": 10.0}
+"""Nodes across the narrowest place on the members' lattice, by the level."""
 LEAST_MEMBERS = 8
 
 
@@ -20,6 +22,11 @@ class UncertaintySettings(Section):
     level: Literal["off", "quick", "full"] = Field("off", description="quick: 12 members; full: 60 of them")
     members: Annotated[int, Field(ge=LEAST_MEMBERS, le=1000, multiple_of=2)] | None = Field(
         None, description="even number of members; none: by the level"
+    )
+    nodes_across: Annotated[float, Field(ge=6, le=40)] | None = Field(
+        None,
+        description="of the members' lattice across the narrowest place, where the case's has more; it is 1.25 to 2"
+        " times as coarse. none: 8 (quick) or 10 (full)",
     )
     seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(1, description="of what is drawn")
     wall_sd_mm: NonNegative | None = Field(
@@ -62,3 +69,8 @@ class UncertaintySettings(Section):
     def count(self) -> int:
         """Members that are computed beside the case without a change."""
         return (self.members or MEMBERS[self.level]) if self.level != "off" else 0
+
+    @property
+    def across(self) -> float:
+        """Nodes that are wanted across the narrowest place on the members' lattice."""
+        return self.nodes_across or ACROSS[self.level]

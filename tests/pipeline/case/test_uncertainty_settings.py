@@ -10,7 +10,8 @@ from pipeline.case.settings.base import parse
 from pipeline.workflow.chain import stages_of
 from solver.runtime.errors import StageError
 
-PIPE = {"shape": "pipe", "diameter_mm": 2, "length_mm": 5, "ends": "openings"}
+PIPE = {"shape": "pipe", "diameter_mm": 2, "length_mm": 5}
+DUCT = {"shape": "duct", "height_mm": 2, "width_mm": 2, "length_mm": 5}
 
 
 def case(given, **more) -> Case:
@@ -45,13 +46,36 @@ def test_members_follow_from_the_level_in_short_and_in_full(given, members):
             {},
             "nothing varies",
         ),
-        ("quick", {"input": {"geometry": PIPE}}, "not together with a canonical geometry"),
+        ("quick", {"input": {"geometry": DUCT}}, "a canonical duct has no bands"),
+        (
+            "quick",
+            {"input": {"geometry": PIPE | {"ends": "periodic"}}, "solve": {}},
+            "a canonical pipe without openings has no bands",
+        ),
+        (
+            "quick",
+            {"coupling": {"network": "adan56", "inlets": {"a": "aorta"}, "outlets": {"b": "aorta"}}, "solve": {}},
+            "members run the vessel alone",
+        ),
     ],
 )
 def test_mistakes_end_in_one_line(given, more, words):
     with pytest.raises(StageError) as refusal:
         case(given, **more)
     assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        PIPE,
+        PIPE | {"shape": "stenosis", "throat_mm": 3},
+        {"shape": "nozzle", "diameter_mm": 2, "outlet_diameter_mm": 4},
+        {"shape": "bend", "diameter_mm": 2, "bend_radius_mm": 5},
+    ],
+)
+def test_round_canonical_vessels_with_openings_get_bands(geometry):
+    assert "uncertainty" in stages_of(case("quick", input={"geometry": geometry}), True)
 
 
 def test_a_member_takes_the_sections_of_the_flow():

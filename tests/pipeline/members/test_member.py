@@ -2,6 +2,7 @@
 """Members of a straight pipe, whose figures Hagen-Poiseuille's law tells; their files; bands of them."""
 
 import logging
+from dataclasses import replace
 
 import h5py
 import numpy as np
@@ -11,6 +12,7 @@ from pipeline.case.settings.flow import SolveSettings
 from pipeline.case.settings.uncertainty import UncertaintySettings
 from pipeline.members.member import Case, MemberInput, computed
 from pipeline.stages.uncertainty import maps, uncertainty
+from pipeline.uncertainty.design import design
 from pipeline.uncertainty.member_file import Member
 from pipeline.uncertainty.wall_precision import WallPrecision
 from solver.runtime.errors import StageError
@@ -107,6 +109,14 @@ def test_a_member_that_fails_says_why_and_too_few_leave_no_bands(case, members):
     assert none["bands"] == []
     alone = uncertainty(SETTINGS, [failed, *members[1:]], {"times": 1, **_few()}, 9.0)
     assert "could not be computed" in alone["no_bands"]
+
+
+def test_a_wall_that_would_close_the_narrowest_place_fails_that_member(case):
+    """The radius is 0.9 mm by the nodes across; one of eight members lies 0.935 mm further in."""
+    wide = replace(case, wall=WallPrecision(1.0, 0.0, 1.0))
+    drawn = design(8, 3, SETTINGS.seed)[:, 0]
+    failed = computed(wide, given(member=int(np.argmin(drawn)) + 1), LOG)
+    assert f"{-drawn.min():.3g} mm further in, and the narrowest place has a radius of 0.9 mm" in failed.failed
 
 
 def _few():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from pipeline.uncertainty.bands import COVERED, Members, Response, bands, better
-from pipeline.uncertainty.coarse_spacing import LEAST_ACROSS, LEAST_RATIO, MOST_RATIO, ratio_of, spacing_deviation
+from pipeline.uncertainty.coarse_spacing import LEAST_RATIO, MOST_RATIO, ratio_of, spacing_deviation
 from pipeline.uncertainty.design import design
 from pipeline.uncertainty.figures import Figure
 from pipeline.uncertainty.sources import Variable
@@ -32,9 +32,22 @@ def test_a_design_of_nothing_has_a_row_for_each_member():
     assert design(12, 0, 1).shape == (12, 0)
 
 
-@pytest.mark.parametrize(("across", "ratio"), [(40, MOST_RATIO), (12, 12 / LEAST_ACROSS), (9, 1), (4, 1)])
-def test_members_run_on_a_lattice_as_coarse_as_the_narrowest_place_allows(across, ratio):
-    assert ratio_of(across) == pytest.approx(ratio)
+@pytest.mark.parametrize(
+    ("across", "wanted", "least", "ratio"),
+    [
+        (40, 8, 8, MOST_RATIO),
+        (12, 8, 8, 1.5),
+        (9, 8, 8, 1),
+        (4, 8, 8, 1),
+        (18, 10, 8, 1.8),
+        (12, 10, 8, LEAST_RATIO),  # 9.6 nodes in place of 10
+        (12, 10, None, 1),
+        (9.9, 10, 8, 1),
+        (11, 6, 8, 11 / 6),
+    ],
+)
+def test_members_run_on_a_lattice_as_coarse_as_the_narrowest_place_allows(across, wanted, least, ratio):
+    assert ratio_of(across, wanted, least) == pytest.approx(ratio)
     assert ratio == 1 or ratio >= LEAST_RATIO
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from pipeline.case.settings.uncertainty import UncertaintySettings
+from pipeline.stages.canonical import CanonicalInput, canonical
 from pipeline.stages.voxelize import require_closed
 from pipeline.uncertainty.wall_field import moved, random_field
 from pipeline.uncertainty.wall_precision import ROUGH, ROUGH_VOXELS, WHOLE, WallPrecision
@@ -35,6 +36,31 @@ def test_a_wall_moved_evenly_is_a_tube_of_another_radius(shift):
         assert after.normal == before.normal
     grown = (1 + shift / RADIUS) ** 2
     assert mesh.volume_mm3() == pytest.approx(grown * surface.volume_mm3(), rel=3e-3)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"shape": "pipe", "length_mm": 4},
+        {"shape": "stenosis", "length_mm": 3, "throat_mm": 2.5, "area_reduction": 0.2, "eccentricity": 0.5},
+        {"shape": "nozzle", "outlet_diameter_mm": 4, "inlet_mm": 1, "throat_mm": 1, "outlet_mm": 3},
+        {"shape": "bend", "bend_radius_mm": 3, "angle_deg": 30},
+    ],
+    ids=lambda shape: shape["shape"],
+)
+def test_the_volume_of_a_canonical_vessel_grows_by_its_walls_area_times_the_shift(shape):
+    """dV/ds = A. The rims of a sudden step move aslant, so that its face, 15 % of that wall, moves by less: by
+    1/sqrt(2) at most.
+    """
+    made, _ = canonical(CanonicalInput.model_validate({"geometry": {"diameter_mm": 2} | shape, "nodes_across": 10}))
+    shift, area = 0.02, np.linalg.norm(made.mesh.area_vectors_mm2()[made.mesh.opening == 0], axis=1).sum()
+    wide, narrow = (
+        moved(made.mesh, made.openings, np.full(len(made.mesh.points_mm), sign * shift)) for sign in (1, -1)
+    )
+    grown = (wide[0].volume_mm3() - narrow[0].volume_mm3()) / (2 * shift)
+    assert grown == pytest.approx(area, rel=0.05 if shape["shape"] == "nozzle" else 1e-3)
+    for before, after in zip(made.openings, wide[1], strict=True):
+        assert after.radius_mm == pytest.approx(before.radius_mm + shift, rel=1e-3)
 
 
 def test_caps_stay_in_their_planes_whatever_the_field():
