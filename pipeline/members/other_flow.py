@@ -25,11 +25,13 @@ from pipeline.geometry.branches.tree import Branch
 from pipeline.geometry.branches.tree_tracing import trace_tree
 from pipeline.geometry.lattice.grid import read_patches
 from pipeline.members.in_memory import nodes_across, nodes_of, results_of
+from pipeline.members.start import start_from
 from pipeline.reduced.run_file import OtherFlow
 from pipeline.reduced.runs import Way
 from pipeline.uncertainty.coarse_spacing import ratio_of
 from solver.boundary.waveform import by_opening, read_waveforms
 from solver.domain.nodes import Opening
+from solver.run.flow_file import Flow, read_flow
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -58,6 +60,7 @@ class Vessel:
     spacing_mm, across : of the case's lattice, and nodes across the narrowest place.
     parts : of the inflow that left through each outlet, in the run of the case.
     patches : names of those of the wall.
+    flow : of the case, with which runs begin; none: they begin at rest.
     """
 
     surface: Mesh
@@ -67,6 +70,7 @@ class Vessel:
     across: float
     parts: Mapping[str, float]
     patches: tuple[str, ...] = ()
+    flow: Flow | None = None
 
     @staticmethod
     def read(inputs: Mapping[str, Path], given: SurfaceSettings, log: logging.Logger) -> "Vessel":
@@ -88,6 +92,7 @@ class Vessel:
             nodes_across(numbers),
             parts,
             read_patches(inputs["openings"]),
+            read_flow(inputs["flow"]),
         )
 
     @property
@@ -190,7 +195,8 @@ def computed(vessel: Vessel, given: OtherFlowInput, log: logging.Logger) -> Othe
             solve = divided(solve, vessel.parts, given.division)
         spacing_mm = ratio * vessel.spacing_mm
         nodes = nodes_of(vessel.surface, vessel.openings, spacing_mm, given.decompose, vessel.patches)
-        found = results_of(nodes, vessel.surface, solve, given.postprocess, log, vessel.branches)
+        begin = start_from(vessel.flow, vessel.spacing_mm, nodes, given.factor) if vessel.flow else None
+        found = results_of(nodes, vessel.surface, solve, given.postprocess, log, vessel.branches, begin)
     except StageError as error:
         log.warning("warning: the flow times %g failed, and the reduced model does without: %s", given.factor, error)
         return OtherFlow(given.factor, ratio, given.division, failed=str(error))
@@ -221,6 +227,7 @@ if __name__ == "__main__":
             "openings": "its openings, from surface (openings.json)",
             "centreline": "lines of the branches, from centreline (centreline.vtp); none of a canonical shape",
             "summary": "choices and outcome of the case's flow, from solve (solve.json)",
+            "flow": "that flow, from solve (flow.vtkhdf)",
             "indices": "figures of the case, from postprocess (indices.json)",
         },
         outputs={"run": "pressures and flows of the run along the branches (JSON)"},

@@ -166,6 +166,7 @@ rule other_flow:
         openings=rules.surface.output.openings,
         centreline=cases.where("centreline", rules.centreline.output.centreline),
         summary=own(rules.solve.output.summary),
+        flow=own(rules.solve.output.flow),
         indices=own(rules.postprocess.output.indices),
     output:
         run="results/{case}/flows/flow-{number}.json",

@@ -12,6 +12,7 @@ from pipeline.case.settings.flow import SolveSettings
 from pipeline.case.settings.uncertainty import UncertaintySettings
 from pipeline.members.member import Case, MemberInput, computed
 from pipeline.stages.uncertainty import maps, uncertainty
+from pipeline.uncertainty.coarse_spacing import too_coarse
 from pipeline.uncertainty.design import design
 from pipeline.uncertainty.member_file import Member
 from pipeline.uncertainty.wall_precision import WallPrecision
@@ -80,6 +81,9 @@ def test_bands_and_maps_follow_from_the_members(case, members):
     assert found["sources"] == ["wall", "inflow", "viscosity"]
     bands = {band["key"]: band for band in found["bands"]}
     assert bands["shear_mean"]["crosses"] == 0.4
+    assert found["nodes_across"] == 9.0
+    assert "members had 9 nodes across" in too_coarse(found["nodes_across"])
+    assert too_coarse(9.8) is None
     expected = np.sqrt(0.15**2 + np.log(1.01) + np.log(1 + 0.13**2))
     assert bands["shear_mean"]["deviation"] == pytest.approx(expected, abs=0.04)
     wall = case.surface

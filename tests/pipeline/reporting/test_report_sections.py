@@ -168,6 +168,7 @@ def test_bands_stand_beside_the_figures_and_say_what_they_are_due_to(rich):
     assert "mean wall shear stress: 0.400 Pa lies within its band" in section
     assert "5: the flow diverges" in section
     assert '<td class="n">36%</td><td class="n">64%</td><td class="n">0%</td>' in section  # 0.3^2 and 0.4^2 of 0.25
+    assert "Less sure: members had 8.2 nodes across the narrowest place" in section
     assert "bands.png" in files
 
 
