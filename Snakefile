@@ -19,6 +19,7 @@ from pathlib import Path
 
 from snakemake.utils import min_version
 
+from pipeline.case.beside import SECTIONS
 from pipeline.case.settings.base import shipped
 from pipeline.case.stages import SHARED
 from pipeline.workflow.ahead import compile_ahead

@@ -127,6 +127,7 @@ rule member:
     log:
         "results/{case}/members/member-{number}.log",
     wildcard_constraints:
+        case=cases.computing("member"),
         number=r"\d+",
     resources:
         gpu=cases.gpus,
@@ -174,6 +175,7 @@ rule other_flow:
     log:
         "results/{case}/flows/flow-{number}.log",
     wildcard_constraints:
+        case=cases.computing("other_flow"),
         number=r"\d+",
     resources:
         gpu=cases.gpus,
@@ -204,6 +206,29 @@ rule reduced:
         code=code("pipeline.stages.reduced"),
     shell:
         "{params.call} --settings {params.settings:q} --log {log:q}"
+
+
+for KIND in SECTIONS:
+    MADE = getattr(rules, KIND)
+
+    rule:
+        name:
+            f"link_{KIND}"
+        input:
+            given=cases.of_owner(KIND, *MADE.output),
+        output:
+            [str(path) for path in MADE.output],
+        log:
+            str(MADE.log[0]),
+        wildcard_constraints:
+            case=cases.linking(KIND),
+            number=r"\d+",
+        localrule: True
+        params:
+            call=call("pipeline.stages.link"),
+            log=cases.of_owner(KIND, *MADE.log),
+        shell:
+            "{params.call} --made {output:q} --given-log {params.log:q} --log {log:q}"
 
 
 rule paraview:

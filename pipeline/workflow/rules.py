@@ -196,8 +196,8 @@ class Cases(Beside):
         return [name for name, case in self.cohort.items() if case.convergence.spacings > 1]
 
     def computing(self, stage: str) -> str:
-        """The runs that compute a stage up to the lattice, as a pattern: those that link to it have a rule of their
-        own, and two stages that make the same files are kept apart by it.
+        """The runs that compute a stage up to the lattice, or members and other flows, as a pattern: those that link to
+        it have a rule of their own, and two stages that make the same files are kept apart by it.
         """
         return any_of(run for (of, run), owner in self._owners.items() if of == stage and owner == run)
 
@@ -208,7 +208,8 @@ class Cases(Beside):
     def of_owner(self, stage: str, *paths: str) -> InputFunction:
         """Files of the run that computes the stage."""
         return lambda wildcards: [
-            path.format(case=self._owners[stage, wildcards.case], level=wildcards.get("level", "")) for path in paths
+            path.format(**{"level": ""} | dict(wildcards.items()) | {"case": self._owners[stage, wildcards.case]})
+            for path in paths
         ]
 
     def stage_before(self, stage: str, rules: Any) -> InputFunction:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.case.beside import SECTIONS
 from pipeline.case.stages import SHARED
 from pipeline.workflow.outcome import outcome
 from pipeline.workflow.programs import search_path
@@ -44,7 +45,7 @@ class Unfinished:
             (stage, log)
             for owner in owners
             for _, stage, log in sorted(left.get(owner, []))
-            if owner == run or stage in ("phantom", *SHARED)
+            if owner == run or stage in ("phantom", *SHARED, *SECTIONS)
         ]
 
     def make_page(self, given: Mapping[str, Callable[[str], str]], made: Mapping[str, str], provenance: str) -> None:

@@ -6,6 +6,7 @@ import json
 import pytest
 import yaml
 
+from pipeline.case.beside import SECTIONS
 from pipeline.case.case_file import Case, read_cohort
 from pipeline.case.cohort_table import read_table
 from pipeline.case.settings.base import dotted_keys
@@ -221,6 +222,23 @@ def test_coarser_lattices_are_shared_only_if_both_have_them(write):
     found = owners(runs(write, rest={}, grid={"convergence": {"spacings": 3}}))
     assert found["centreline", "p1@grid"] == "p1@rest"
     assert found["voxelize", "p1@grid"] == "p1@grid"
+
+
+def test_runs_beside_are_shared_by_scenarios_with_the_same_lattice_flow_and_bands(write):
+    more = {"uncertainty": "quick"}
+    scenarios = {
+        "rest": more,
+        "carried": more | {"transport": {}, "convergence": {"spacings": 2}, "trace": {"particles": 100}},
+        "fast": more | {"solve": {"inlets": {"in": {"flow_ml_s": 1}}}},
+        "low": more | {"segment": {"lower": 150}},
+        "full": {"uncertainty": "full"},
+        "more": {"uncertainty": "full", "reduced": {"flows": [0.5, 2]}},
+    }
+    found = owners(runs(write, **scenarios))
+    of = {kind: {name: found[kind, f"p1@{name}"].partition("@")[2] for name in scenarios} for kind in SECTIONS}
+    own = {"fast": "fast", "low": "low"}
+    assert of["member"] == {"rest": "rest", "carried": "rest", "full": "full", "more": "full"} | own
+    assert of["other_flow"] == dict.fromkeys(("rest", "carried", "full"), "rest") | {"more": "more"} | own
 
 
 def test_settings_are_those_of_the_run(write):
