@@ -10,8 +10,9 @@ The case runs with so many nodes across its narrowest place; the runs that the m
 twice its flow, on the coarse lattice that a case would have. The truth are runs at 0.5, 0.7, 1.4 and 2 times the flow
 on the case's lattice, of which the model knows nothing. Errors are of the drop from the inlet to an outlet, over the
 drop of total pressure. Canonical stenoses (`input.geometry`), so many percent of the diameter, have a direction, an
-eccentricity and lengths that are drawn; as in the workflow no centreline of the case's own run is used. Beside them stands what one run alone would give: Poiseuille's law along the sections for R, the
-rest for K. In forks runs with another division of the flow tell what that costs.
+eccentricity and lengths that are drawn; as in the workflow no centreline of the case's own run is used. Beside them
+stands what one run alone would give: Poiseuille's law along the sections for R, the rest for K. In forks runs with
+another division of the flow tell what that costs.
 """
 
 import argparse
@@ -123,8 +124,8 @@ def named(name: str, times: float) -> Given:
 
 
 def canonical_stenosis(percent: float, seed: int, across: float) -> Given:
-    """A straight pipe of 4 mm, narrowed by so many percent of its diameter over 1.2 to 2.5 diameters, with one and a half
-    diameters before and behind, at a Reynolds number of 100 to 200 in the throat.
+    """A straight pipe of 4 mm, narrowed by so many percent of its diameter over 1.2 to 2.5 diameters, one and a half
+    diameters long before and behind, at a Reynolds number of 100 to 200 in the throat.
     """
     rng = np.random.default_rng([seed, round(percent)])
     left, diameter = 1 - percent / 100, 4.0
