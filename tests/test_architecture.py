@@ -30,6 +30,7 @@ PIPELINE_MAY_USE = {
         "expected",
         "flow_file",
         "forecast",
+        "given_start",
         "machine",
         "resolution",
         "settings",

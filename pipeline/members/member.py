@@ -142,7 +142,7 @@ def computed(case: Case, given: MemberInput, log: logging.Logger) -> Member:
     except StageError as error:
         log.warning("warning: member %d failed, and the bands do without it: %s", given.member, error)
         return Member(given.member, in_common, drawn, {}, {}, str(error))
-    return Member(given.member, in_common, drawn, *_kept(case.sacs, surface, results))
+    return Member(given.member, in_common, drawn, *kept_of(case.sacs, surface, results))
 
 
 def _times(case: Case, own: SolveSettings, varied: SolveSettings) -> float:
@@ -179,7 +179,7 @@ def _surface(
     return moved(case.surface, case.openings, shift_mm)
 
 
-def _kept(
+def kept_of(
     sacs: Mapping[str, NDArray[np.int64]], surface: Mesh, results: Results
 ) -> tuple[dict[str, float], dict[str, NDArray[np.float32]]]:
     """Figures by key, and arrays at the vertices of the wall."""
