@@ -43,7 +43,8 @@ TIMES = {"as it is": (0.0, 1.0, 1.0), "wall": (SHIFT, 1.0, 1.0), "inflow": (0, 1
 def changed(solve: SolveSettings, inflow: float, viscosity: float) -> SolveSettings:
     """The section ``solve`` with other inflow and viscosity, and the tolerance of a member."""
     inlets = {
-        name: entry.model_copy(update={"flow_ml_s": inflow * (entry.flow_ml_s or 0.0)}) for name, entry in solve.inlets.items()
+        name: entry.model_copy(update={"flow_ml_s": inflow * (entry.flow_ml_s or 0.0)})
+        for name, entry in solve.inlets.items()
     }
     more = {"viscosity_pa_s": viscosity * solve.viscosity_pa_s, "steady_tolerance": SETTLED * solve.steady_tolerance}
     return solve.model_copy(update={"inlets": inlets} | more)

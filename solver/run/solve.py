@@ -28,7 +28,7 @@ from solver.run.setup import (
     foresee,
     no_device,
 )
-from solver.run.simulation import CoarseHelp, Simulation
+from solver.run.simulation import Simulation
 from solver.run.summary import backflow, late_warnings, measured_notes, summary_of, that_hold
 from solver.runtime.errors import StageError
 from solver.runtime.memory import gigabytes
@@ -82,8 +82,7 @@ def solve(
     _log_plan(plan, said(choices(plan, settings, expected, device)), log)
     wanted = f"{gigabytes(expected.bytes)} in {settings.precision}"
     with explain_failures(wanted, with_checkpoints=checkpoints is not None):
-        help_ = begin.help if begin else HELP
-        simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints, surroundings, help_)
+        simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints, surroundings, begin)
         plan = simulation.plan
         if monitor_path:
             simulation.monitor.write(monitor_path)
@@ -129,15 +128,16 @@ def _run(
     log: logging.Logger,
     checkpoints: Checkpoints | None,
     surroundings: Surroundings | None,
-    help_: CoarseHelp,
+    begin: GivenFlow | None,
 ) -> Simulation:
     """Run an attempt, and those that follow it where its models do not hold the flow; the one that came to its end."""
     carried: Carried | None = None
+    own = begin.help if begin else HELP
     while True:
         driver = drive(nodes, settings, plan)
         log.info("%s: %s", driver.device, driver.layout)
         exchange = _exchange(plan, surroundings)
-        simulation = Simulation(nodes, settings, plan, expected, driver, exchange, help_, log, checkpoints, attempt)
+        simulation = Simulation(nodes, settings, plan, expected, driver, exchange, own, log, checkpoints, attempt)
         if carried:
             simulation.go_on_from(carried)
         try:
