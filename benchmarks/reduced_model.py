@@ -21,6 +21,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -261,8 +262,8 @@ def divided(given: Given, nodes: Any, tree: Tree, case: Solved, model: ReducedMo
     return found
 
 
-def measured(given: Given, across: float) -> dict[str, Any]:
-    """A vessel's model beside its runs."""
+def measured(given: Given, across: float, factors: Sequence[float] = FACTORS) -> dict[str, Any]:
+    """A vessel's model beside its runs at these parts of its flow."""
     tree = hl.centreline(given.surface)
     lattice = hl.voxelize(given.surface, spacing_mm=given.spacing_mm or given.narrowest_mm / across)
     nodes, _ = decompose(lattice, given.surface.mesh, given.surface.openings, patches=given.patches)
@@ -274,7 +275,7 @@ def measured(given: Given, across: float) -> dict[str, Any]:
     answering = time.perf_counter() - began
     linear = sum(branch.resistance_mmhg_s_ml * branch.flow_ml_s**2 for branch in model.branches)
     found = []
-    for factor in FACTORS:
+    for factor in factors:
         try:
             found += errors(model, run(given, nodes, tree, factor), What(factor))
         except StageError as error:
@@ -308,6 +309,7 @@ def main() -> None:
     parser.add_argument("--named", nargs="+", choices=("demo", "fork", "stenosis"), default=())
     parser.add_argument("--stenoses", nargs="+", type=float, default=(), metavar="PERCENT", help="of the diameter")
     parser.add_argument("--times", type=float, default=1.0, help="the flow of named vessels, by that of their cases")
+    parser.add_argument("--factors", nargs="+", type=float, default=FACTORS, help="of the flow, at which the truth runs")
     parser.add_argument("--across", type=float, default=16.0, help="nodes of the case's lattice across the narrowest")
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--commit", help="of what was run, where git cannot tell it")
@@ -320,7 +322,7 @@ def main() -> None:
     file = options.json or default_file("reduced-model", results["hardware"])
     for make in makers:
         try:
-            results["records"].append(measured(make(), options.across))
+            results["records"].append(measured(make(), options.across, options.factors))
         except StageError as error:
             results["records"].append({"refused": str(error)})
         print({key: value for key, value in results["records"][-1].items() if key != "model"}, flush=True)
