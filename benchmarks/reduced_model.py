@@ -309,7 +309,7 @@ def main() -> None:
     parser.add_argument("--named", nargs="+", choices=("demo", "fork", "stenosis"), default=())
     parser.add_argument("--stenoses", nargs="+", type=float, default=(), metavar="PERCENT", help="of the diameter")
     parser.add_argument("--times", type=float, default=1.0, help="the flow of named vessels, by that of their cases")
-    parser.add_argument("--factors", nargs="+", type=float, default=FACTORS, help="of the flow, at which the truth runs")
+    parser.add_argument("--factors", nargs="+", type=float, default=FACTORS, help="of the flow, of the truth")
     parser.add_argument("--across", type=float, default=16.0, help="nodes of the case's lattice across the narrowest")
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--commit", help="of what was run, where git cannot tell it")
