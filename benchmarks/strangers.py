@@ -31,11 +31,19 @@ from comparison import table  # noqa: E402
 
 from pipeline.stages import import_mask, segment  # noqa: E402
 from pipeline.stages.phantom import SeriesHeader, write_series  # noqa: E402
-from tests.support import strange_clinics, strange_devices, strange_files, strange_given, strange_images  # noqa: E402
+from tests.support import (  # noqa: E402
+    strange_clinics,
+    strange_devices,
+    strange_files,
+    strange_given,
+    strange_images,
+    strange_programs,
+    strange_scans,
+)
 from tests.support.advice import Values, Workflow, advised, follow, merged  # noqa: E402
 
-IMAGES = (strange_images, strange_devices, strange_clinics)
-GIVEN = (strange_given, strange_files)
+IMAGES = (strange_images, strange_devices, strange_clinics, strange_scans)
+GIVEN = (strange_given, strange_files, strange_programs)
 
 WIDE = 0.03
 """Error of the volume up to which it is right."""
