@@ -17,7 +17,17 @@ from pipeline.dicom.pixels import decode, require_same
 from pipeline.dicom.regrid import regrid
 from pipeline.dicom.series import Series, grid, group, require_supported, take
 from pipeline.dicom.transfer_syntax import is_lossy, require_decoder
-from pipeline.files.mask_file import GivenMask, Segment, check_geometry, choose_in, labels, size
+from pipeline.files.mask_file import (
+    GivenMask,
+    Segment,
+    Wanted,
+    check_geometry,
+    choose_in,
+    labels,
+    marked,
+    numbers_of,
+    size,
+)
 from pipeline.files.volume import Volume
 from solver.runtime.errors import StageError
 
@@ -31,13 +41,13 @@ LEAST_EQUAL = 0.5
 region all are, in an image noise and blur tell them apart."""
 
 
-def read_mask_series(folder: Path, wanted: int | str | None) -> GivenMask:
+def read_mask_series(folder: Path, wanted: Wanted) -> GivenMask:
     """Read the wanted label of the one series of images below a folder.
 
     Parameters
     ----------
     folder : with the files of the series at any depth.
-    wanted : value of the voxels; None: the only one that is not 0.
+    wanted : value of the voxels, or several that are taken together; None: the only one that is not 0.
 
     Raises
     ------
@@ -58,11 +68,11 @@ def read_mask_series(folder: Path, wanted: int | str | None) -> GivenMask:
     chosen, further = choose_in([volume.voxels], segments, wanted, volume.spacing_mm)
     empty = (volume.voxels == 0).all(axis=(1, 2))
     return GivenMask(
-        volume.with_voxels(volume.voxels == chosen.number),
+        volume.with_voxels(marked([volume.voxels], chosen)),
         ends_known=bool(empty.any()),  # else slices in which nothing is marked may have been left out
         record={
             "file": "DICOM series",
-            "segment": chosen.number,
+            "segment": numbers_of(chosen, wanted),
             "segments": len(segments),
             "goes_on_in": further,
             "values": "as stored" if stored else "rescaled",

@@ -2,6 +2,7 @@
 """DICOM segmentation: one segment of a SEG object as a mask on the regular grid of its frames."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,16 @@ from pydicom.uid import (
 )
 
 from pipeline.dicom.dataset import number, quiet, read_dataset, require_small_when_inflated, value
-from pipeline.files.mask_file import LEAST_PART, GivenMask, Segment, check_geometry, choose
+from pipeline.files.mask_file import (
+    LEAST_PART,
+    GivenMask,
+    Segment,
+    Wanted,
+    check_geometry,
+    choose,
+    choose_in,
+    numbers_of,
+)
 from pipeline.files.volume import Volume
 from pipeline.files.volume_bytes import DEFLATE_RATIO
 from solver.runtime.errors import StageError
@@ -67,7 +77,7 @@ def _kind(path: Path) -> str | None:
         return None
 
 
-def read_segmentation(path: Path, wanted: int | str | None) -> GivenMask:
+def read_segmentation(path: Path, wanted: Wanted) -> GivenMask:
     """Read the wanted segment of a DICOM segmentation: binary, fractional or label map.
 
     Positions at which no frame is stored are empty. A fractional segment is lumen where it is at least `LEAST_PART`.
@@ -75,7 +85,7 @@ def read_segmentation(path: Path, wanted: int | str | None) -> GivenMask:
     Parameters
     ----------
     path : the file.
-    wanted : number or label of the segment; None: the only one.
+    wanted : number or label of the segment, or several that are taken together; None: the only one.
 
     Raises
     ------
@@ -85,18 +95,32 @@ def read_segmentation(path: Path, wanted: int | str | None) -> GivenMask:
     with quiet():
         segmentation = _open(path)
         segments = [_segment(segmentation, number) for number in segmentation.segment_numbers]
-        chosen = choose(segments, wanted)
-        grid = _grid(segmentation, chosen.number)
-    part = grid.array[..., 0]
-    record: dict[str, Any] = {"file": "DICOM segmentation", "segment": chosen.number, "segments": len(segments)}
-    if chosen.facts:
-        record["segment_kind"] = chosen.facts
+        fractional = segmentation.segmentation_type == hd.seg.SegmentationTypeValues.FRACTIONAL
+        chosen, further = _choose(segmentation, segments, wanted, fractional)
+        grid = _grid(segmentation, [each.number for each in chosen])
+    found = np.asarray(grid.array)
+    part = np.minimum(found.sum(axis=-1, dtype=np.float32), 1) if fractional else found.max(axis=-1)
+    record: dict[str, Any] = {"file": "DICOM segmentation", "segment": numbers_of(chosen, wanted)}
+    record |= {"segments": len(segments)} | ({} if fractional else {"goes_on_in": further})
+    if kinds := sorted({each.facts for each in chosen if each.facts}):
+        record["segment_kind"] = ", ".join(kinds)
     lumen = _upright(grid, part >= LEAST_PART)
-    if segmentation.segmentation_type != hd.seg.SegmentationTypeValues.FRACTIONAL:
+    if not fractional:
         return GivenMask(lumen, ends_known=False, record=record)
     of_voxels = segmentation.segmentation_fractional_type == hd.seg.SegmentationFractionalTypeValues.OCCUPANCY
     record |= {"fractional": "occupancy" if of_voxels else "probability", "least_fraction": LEAST_PART}
     return GivenMask(lumen, _upright(grid, part).voxels if of_voxels else None, ends_known=False, record=record)
+
+
+def _choose(
+    segmentation: hd.seg.Segmentation, segments: Sequence[Segment], wanted: Wanted, fractional: bool
+) -> tuple[list[Segment], list[int]]:
+    """The wanted segments, and numbers of those in which their vessel goes on; of fractions that is not looked for."""
+    if fractional or len(segments) < 2:
+        several = wanted if isinstance(wanted, tuple) else (wanted,)
+        return [choose(segments, each) for each in several], []
+    grid = _grid(segmentation, [each.number for each in segments], together=True)
+    return choose_in([np.asarray(grid.array)], segments, wanted, grid.spacing[::-1])
 
 
 def _open(path: Path) -> hd.seg.Segmentation:
@@ -166,11 +190,12 @@ def _coded(described: Any) -> str:
     return next((found[value][0] for found in concepts.values() if value in found), "")
 
 
-def _grid(segmentation: hd.seg.Segmentation, number: int) -> hd.Volume:
+def _grid(segmentation: hd.seg.Segmentation, numbers: Sequence[int], together: bool = False) -> hd.Volume:
+    """Segments by themselves, one a channel, or as a label map, in which the last of those that overlap is seen."""
     if segmentation.coordinate_system != hd.CoordinateSystemNames.PATIENT or segmentation.is_tiled:
         raise StageError("input.mask: the DICOM segmentation does not lie in a patient; give that of a CT or MR series")
     try:
-        return segmentation.get_volume(segment_numbers=[number])
+        return segmentation.get_volume(segment_numbers=numbers, combine_segments=together, skip_overlap_checks=together)
     except Exception as error:  # of any kind, with values of the header in its text
         raise StageError(
             "input.mask: the frames of the DICOM segmentation form no regular grid of parallel slices, or cannot be"

@@ -19,21 +19,25 @@ the thinner one; where two vessels touch, or a plaque lies on a lumen, it is at 
 COMPACT = 3.0
 """A section has at most so many times the area of the circle that is as deep: steps of voxels and a section aslant make
 it twice as large; a sheet along a lumen is longer."""
+TRIED = 12
+"""Labels from which others are looked for, at most."""
 LEAST_FACES = 4
 """Faces of voxels that two labels share, at least: as a section of two voxels across has."""
 
 
-def continuations(labels: NDArray[np.integer], number: int, spacing_mm: Sequence[float]) -> list[int]:
-    """Labels in which one goes on, as a vessel does across its section.
+def continuations(labels: NDArray[np.integer], numbers: Sequence[int], spacing_mm: Sequence[float]) -> list[int]:
+    """Labels in which one, or several that are taken together, go on, as a vessel does across its section.
 
     Parameters
     ----------
     labels : (Z, Y, X), 0 outside.
-    number : of the label.
+    numbers : of the label or labels.
     spacing_mm : of the voxels, x, y, z.
     """
+    if not (labels > 0).any():
+        return []
     labels = labels[_around(labels > 0, 1)]
-    own = labels == number
+    own = np.isin(labels, numbers)
     if not own.any():
         return []
     box = _around(own, 2)
@@ -42,12 +46,15 @@ def continuations(labels: NDArray[np.integer], number: int, spacing_mm: Sequence
     return [
         other
         for other in others
-        if faces[other] < MOST_OF_SURFACE * outer_mm2 and _goes_on(labels, number, other, faces[other], spacing_mm)
+        if faces[other] < MOST_OF_SURFACE * outer_mm2 and _goes_on(own, labels == other, faces[other], spacing_mm)
     ]
 
 
 def chain(labels: NDArray[np.integer], numbers: Sequence[int], spacing_mm: Sequence[float]) -> list[int]:
-    """Labels that are parts of one vessel with the largest of them, in their order; that alone where it is all.
+    """Labels that are parts of one vessel, in their order: those with the largest one that goes on in another.
+
+    Looked at are the largest `TRIED`, as a wall or an organ may be larger than a part of the vessel. None where each of
+    them is by itself.
 
     Parameters
     ----------
@@ -55,13 +62,20 @@ def chain(labels: NDArray[np.integer], numbers: Sequence[int], spacing_mm: Seque
     numbers : of all labels, the largest first.
     spacing_mm : of the voxels, x, y, z.
     """
-    found, waiting = {numbers[0]}, [numbers[0]]
-    while waiting:
-        for other in continuations(labels, waiting.pop(), spacing_mm):
-            if other not in found:
-                found.add(other)
-                waiting.append(other)
-    return sorted(found)
+    seen: set[int] = set()
+    for first in numbers[:TRIED]:
+        if first in seen:
+            continue
+        found, waiting = {first}, [first]
+        while waiting:
+            for other in continuations(labels, [waiting.pop()], spacing_mm):
+                if other not in found:
+                    found.add(other)
+                    waiting.append(other)
+        if len(found) > 1:
+            return sorted(found)
+        seen |= found
+    return []
 
 
 def _around(part: NDArray[np.bool_], room: int) -> tuple[slice, ...]:
@@ -89,11 +103,8 @@ def _neighbours(
     return [value for value in sorted(area) if value and count[value] >= LEAST_FACES], area
 
 
-def _goes_on(
-    labels: NDArray[np.integer], number: int, other: int, faces_mm2: float, spacing_mm: Sequence[float]
-) -> bool:
-    """Whether the face between two labels is a section of both together."""
-    own, its = labels == number, labels == other
+def _goes_on(own: NDArray[np.bool_], its: NDArray[np.bool_], faces_mm2: float, spacing_mm: Sequence[float]) -> bool:
+    """Whether the face between two parts is a section of both together."""
     widest = [_depth_mm(part[_around(part, 1)], 1, spacing_mm).max() for part in (own, its)]
     if faces_mm2 > COMPACT * np.pi * max(widest) ** 2:
         return False

@@ -22,6 +22,9 @@ from pipeline.files.volume_bytes import require_as_stored
 from pipeline.files.volume_file import SUFFIXES, as_refusal, require_sound, silent
 from solver.runtime.errors import StageError
 
+Wanted = int | str | tuple[int | str, ...] | None
+"""Number or label of a segment, or of several that are taken together; None: the only one."""
+
 MAX_LABELS = 1000
 """A label map has fewer; an image has more different values."""
 
@@ -119,45 +122,19 @@ def _as_one(together: Sequence[int]) -> str:
     )
 
 
-def united(masks: Sequence[GivenMask]) -> GivenMask:
-    """Several segments of one file as one mask.
-
-    Parameters
-    ----------
-    masks : of the same voxels; each may leave out slices in which it marks nothing.
-    """
-    first = masks[0].lumen
-    corners = [np.rint(first.to_index(np.array(each.lumen.origin_mm))).astype(int) for each in masks]
-    low = np.min(corners, axis=0)
-    sizes = [corner - low + each.lumen.voxels.shape[::-1] for corner, each in zip(corners, masks, strict=True)]
-    voxels = np.zeros(np.max(sizes, axis=0)[::-1], bool)
-    for corner, each in zip(corners, masks, strict=True):
-        x, y, z = corner - low
-        depth, height, width = each.lumen.voxels.shape
-        voxels[z : z + depth, y : y + height, x : x + width] |= each.lumen.voxels
-    x_mm, y_mm, z_mm = first.to_mm(low).tolist()
-    chosen = [each.record["segment"] for each in masks]
-    further = sorted({other for each in masks for other in each.record.get("goes_on_in", ())} - set(chosen))
-    return GivenMask(
-        Volume(voxels, first.spacing_mm, (x_mm, y_mm, z_mm), first.direction),
-        ends_known=all(each.ends_known for each in masks),
-        record=masks[0].record | {"segment": chosen, "goes_on_in": further},
-    )
-
-
 def listed(segments: Sequence[Segment]) -> str:
     """Segments by number, for a message."""
     shown = "; ".join(f"{each.number}{each.facts and f' ({each.facts})'}" for each in segments[:LISTED])
     return shown + (f"; and {len(segments) - LISTED} more" if len(segments) > LISTED else "")
 
 
-def read_mask_file(path: Path, wanted: int | str | None) -> GivenMask:
+def read_mask_file(path: Path, wanted: Wanted) -> GivenMask:
     """Read the wanted segment of a label map.
 
     Parameters
     ----------
     path : NRRD, NIfTI or MHA; a fourth axis holds the layers of overlapping segments.
-    wanted : number (value of the voxels) or label; None: the only one.
+    wanted : number (value of the voxels) or label, or several that are taken together; None: the only one.
 
     Raises
     ------
@@ -178,25 +155,35 @@ def read_mask_file(path: Path, wanted: int | str | None) -> GivenMask:
     ]
     chosen, further = choose_in(layers, segments, wanted, image.GetSpacing())
     lumen = Volume(
-        layers[chosen.layer] == chosen.number,
-        image.GetSpacing(),
-        image.GetOrigin(),
-        np.array(image.GetDirection()).reshape(3, 3),
+        marked(layers, chosen), image.GetSpacing(), image.GetOrigin(), np.array(image.GetDirection()).reshape(3, 3)
     )
-    record = {"file": "label map", "segment": chosen.number, "segments": len(segments), "goes_on_in": further}
-    return GivenMask(lumen, record=record)
+    record = {"file": "label map", "segment": numbers_of(chosen, wanted), "segments": len(segments)}
+    return GivenMask(lumen, record=record | {"goes_on_in": further})
+
+
+def numbers_of(chosen: Sequence[Segment], wanted: Wanted) -> int | list[int]:
+    """Numbers of chosen segments, as they were asked for: one, or several together."""
+    return [each.number for each in chosen] if isinstance(wanted, tuple) else chosen[0].number
+
+
+def marked(layers: Sequence[NDArray[Any]], chosen: Sequence[Segment]) -> NDArray[np.bool_]:
+    """The voxels of some segments, (Z, Y, X)."""
+    voxels = np.zeros(layers[0].shape, bool)
+    for each in chosen:
+        voxels |= layers[each.layer] == each.number
+    return voxels
 
 
 def choose_in(
-    layers: Sequence[NDArray[Any]], segments: Sequence[Segment], wanted: int | str | None, spacing_mm: Sequence[float]
-) -> tuple[Segment, list[int]]:
-    """The segment of a label map that :func:`choose` gives, and the numbers of those in which its vessel goes on.
+    layers: Sequence[NDArray[Any]], segments: Sequence[Segment], wanted: Wanted, spacing_mm: Sequence[float]
+) -> tuple[list[Segment], list[int]]:
+    """The segments of a label map that :func:`choose` gives, and the numbers of those in which their vessel goes on.
 
     Parameters
     ----------
     layers : (Z, Y, X) each, 0 outside.
     segments : that they hold.
-    wanted : number or label; None: the only one.
+    wanted : number or label, or several; None: the only one.
     spacing_mm : of the voxels, x, y, z.
 
     Raises
@@ -204,11 +191,16 @@ def choose_in(
     StageError
         If there is no such segment; if none is asked for and there are several, with those that are one vessel.
     """
-    if len(segments) < 2:
-        return choose(segments, wanted), []
-    together = _of_one_vessel(layers[0], segments, spacing_mm) if wanted is None and len(layers) == 1 else []
-    chosen = choose(segments, wanted, together)
-    return chosen, continuations(layers[chosen.layer], chosen.number, spacing_mm)
+    several = len(segments) > 1
+    together = (
+        _of_one_vessel(layers[0], segments, spacing_mm) if several and wanted is None and len(layers) == 1 else []
+    )
+    chosen = [choose(segments, each, together) for each in (wanted if isinstance(wanted, tuple) else (wanted,))]
+    further: set[int] = set()
+    for layer in sorted({each.layer for each in chosen}) if several else []:
+        numbers = [each.number for each in chosen if each.layer == layer]
+        further |= set(continuations(layers[layer], numbers, spacing_mm))
+    return chosen, sorted(further)
 
 
 def _of_one_vessel(labels: NDArray[Any], segments: Sequence[Segment], spacing_mm: Sequence[float]) -> list[int]:
@@ -226,14 +218,15 @@ def _are_parts(voxels: NDArray[Any]) -> bool:
     return bool(between.any() and (voxels <= ROUND_OFF).any() and (voxels >= LEAST_PART).any())
 
 
-def _of_parts(image: sitk.Image, part: NDArray[np.float32], wanted: int | str | None) -> GivenMask:
+def _of_parts(image: sitk.Image, part: NDArray[np.float32], wanted: Wanted) -> GivenMask:
     """What is at least half full, with its parts, so that the surface lies where the parts pass one half."""
     lumen = Volume(
         part >= LEAST_PART, image.GetSpacing(), image.GetOrigin(), np.array(image.GetDirection()).reshape(3, 3)
     )
     facts = size(int(lumen.voxels.sum()), float(np.prod(image.GetSpacing())) / 1000)
-    choose([Segment(1, facts=facts)], wanted)
-    return GivenMask(lumen, part, record={"file": "map of fractions", "segment": 1, "least_fraction": LEAST_PART})
+    chosen, _ = choose_in([lumen.voxels], [Segment(1, facts=facts)], wanted, image.GetSpacing())
+    record = {"file": "map of fractions", "segment": numbers_of(chosen, wanted), "least_fraction": LEAST_PART}
+    return GivenMask(lumen, part, record=record)
 
 
 def _read(path: Path) -> tuple[sitk.Image, dict[tuple[int, int], str]]:

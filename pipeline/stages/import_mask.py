@@ -20,7 +20,7 @@ from scipy import ndimage
 from pipeline.case.settings.base import Section, parse
 from pipeline.dicom.mask_series import read_mask_series
 from pipeline.dicom.segmentation_object import find_segmentation, is_dicom, read_segmentation
-from pipeline.files.mask_file import GivenMask, read_mask_file, united
+from pipeline.files.mask_file import GivenMask, Wanted, read_mask_file
 from pipeline.files.volume import Volume
 from pipeline.segmentation.leak import border_contact
 from pipeline.segmentation.levels import Levels
@@ -55,7 +55,7 @@ CONTRAST = Levels(lumen=1.0, mask=1.0, surroundings=0.0, bright_surroundings=0.0
 class MaskSettings(Section):
     """What the command line takes: how to read the mask."""
 
-    segment: int | str | tuple[int | str, ...] | None = Field(
+    segment: Wanted = Field(
         None, description="number or label of the segment, or several that are taken together; none: the only one"
     )
     fill_holes: bool = Field(True, description="fill cavities that the lumen encloses")
@@ -77,7 +77,7 @@ class ImportedMask:
     record: dict[str, Any]
 
 
-def read_mask(path: Path, wanted: int | str | tuple[int | str, ...] | None) -> GivenMask:
+def read_mask(path: Path, wanted: Wanted) -> GivenMask:
     """Read a mask from a label map, a DICOM segmentation, a folder with one, or the folder of a mask as images.
 
     Parameters
@@ -85,8 +85,6 @@ def read_mask(path: Path, wanted: int | str | tuple[int | str, ...] | None) -> G
     path : of it.
     wanted : number or label of the segment, or of several that are taken together; None: the only one.
     """
-    if isinstance(wanted, tuple):
-        return united([read_mask(path, each) for each in wanted])
     if path.is_dir():
         found = find_segmentation(path)
         if found is None:

@@ -6,11 +6,14 @@ import logging
 import numpy as np
 import pytest
 import SimpleITK as sitk
+from scipy import ndimage
 
 from pipeline.files.label_parts import chain, continuations
+from pipeline.files.volume import Volume
 from pipeline.stages.import_mask import MaskSettings, import_mask, read_mask
 from pipeline.stages.plausibility import of_lumen
 from solver.runtime.errors import StageError
+from tests.pipeline.stages.test_import_mask import write_segmentation
 
 SPACING = (0.5, 0.5, 1.0)
 
@@ -29,8 +32,8 @@ def in_parts(radius_mm: float = 3.5) -> np.ndarray:
 
 def test_parts_of_a_vessel_go_on_one_in_another():
     labels = in_parts()
-    assert continuations(labels, 1, SPACING) == [2]
-    assert continuations(labels, 2, SPACING) == [1, 3]
+    assert continuations(labels, [1], SPACING) == [2]
+    assert continuations(labels, [2], SPACING) == [1, 3]
     assert chain(labels, [1, 2, 3], SPACING) == [1, 2, 3]
 
 
@@ -49,7 +52,7 @@ def test_what_lies_beside_a_lumen_is_no_part_of_it(what):
     if what == "false lumen":
         labels = np.where(other, 2, labels)
     assert (labels == 2).sum() > 300
-    assert continuations(labels, 1, SPACING) == []
+    assert continuations(labels, [1], SPACING) == []
 
 
 def test_one_of_several_parts_is_refused_and_a_part_alone_fails_a_check(tmp_path):
@@ -70,3 +73,21 @@ def test_one_of_several_parts_is_refused_and_a_part_alone_fails_a_check(tmp_path
     assert together["given_voxels"] == np.count_nonzero(labels)
     assert together["segment"] == [1, 2, 3]
     assert [each["passed"] for each in of_lumen(together)] == [True]
+
+
+def test_parts_of_a_dicom_segmentation_are_named_and_taken_together(tmp_path):
+    """The wall, a fourth segment, is larger than any part of the lumen."""
+    labels = in_parts()[:, ::2, ::2]
+    wall = ndimage.binary_dilation(labels > 0, iterations=2) & (labels == 0)
+    assert wall.sum() > max((labels == number).sum() for number in (1, 2, 3))
+    volume = Volume(labels, (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), np.eye(3))
+    masks = {str(number): (labels == number).astype(np.uint8) for number in (1, 2, 3)} | {"wall": wall.astype(np.uint8)}
+    path = write_segmentation(tmp_path, volume, masks)
+    with pytest.raises(
+        StageError, match=r"4 segments and none chosen; 1, 2, 3 go on .* input\.mask_segment: \[1, 2, 3\];"
+    ):
+        read_mask(path, None)
+    assert read_mask(path, 1).record["goes_on_in"] == [2]  # one alone fails a check by this
+    together = read_mask(path, (1, 2, 3))
+    assert together.lumen.voxels.sum() == np.count_nonzero(labels)
+    assert (together.record["segment"], together.record["goes_on_in"]) == ([1, 2, 3], [])
