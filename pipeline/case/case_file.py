@@ -158,7 +158,10 @@ class Case(Section):
             given = self.input
             stated = {"unit": given.surface_unit, "frame": given.surface_frame, "face_array": given.surface_face_array}
             return json.dumps(
-                self.surface.model_dump(mode="json") | lattice_needs(self.voxelize, self.solve, self.surface) | stated,
+                self.surface.model_dump(mode="json")
+                | lattice_needs(self.voxelize, self.solve, self.surface)
+                | stated
+                | {"union": bool(given.surface_union)},
                 sort_keys=True,
             )
         if stage == "surface":

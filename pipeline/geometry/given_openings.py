@@ -163,7 +163,9 @@ def without_holes(
     return Mesh(points, triangles, tags), uneven
 
 
-def made_even(mesh: Mesh, uneven: list[Cut], log: logging.Logger) -> tuple[Mesh, list[dict[str, Any]]]:
+def made_even(
+    mesh: Mesh, uneven: list[Cut], log: logging.Logger, what: str = "the rim at {} is not flat"
+) -> tuple[Mesh, list[dict[str, Any]]]:
     """Cut ends off flat behind their uneven rims, and put a straight tube there that holds as much as was cut off.
 
     Parameters
@@ -171,6 +173,7 @@ def made_even(mesh: Mesh, uneven: list[Cut], log: logging.Logger) -> tuple[Mesh,
     mesh : closed, outward, with the openings at even rims.
     uneven : where to cut.
     log : gets a warning for each.
+    what : is uneven, with a place for the place.
 
     Returns
     -------
@@ -183,8 +186,8 @@ def made_even(mesh: Mesh, uneven: list[Cut], log: logging.Logger) -> tuple[Mesh,
             mesh = cut_end(mesh, cut.centre_mm, cut.normal, number)
         except ClipError as error:
             raise StageError(
-                f"input.surface: the rim at {where} is not flat, and cannot be cut off behind: {error}; cut that end"
-                " flat in the program that made the surface"
+                f"input.surface: {what.format(where)}, and cannot be cut off behind: {error}; cut that end flat in the"
+                " program that made the surface"
             ) from None
         cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
         length_mm = max(0.0, (before_mm3 - mesh.volume_mm3()) / cap_mm2)
@@ -192,7 +195,7 @@ def made_even(mesh: Mesh, uneven: list[Cut], log: logging.Logger) -> tuple[Mesh,
             mesh = extend(mesh, number, length_mm)
         radius_mm = float(np.sqrt(cap_mm2 / np.pi))
         made.append({"place_mm": cut.centre_mm.tolist(), "radius_mm": radius_mm, "length_mm": length_mm})
-        log.warning("warning: the rim at %s is not flat; the last %.2f mm of that end are made even", where, length_mm)
+        log.warning("warning: %s; the last %.2f mm of that end are made even", what.format(where), length_mm)
     return mesh, made
 
 

@@ -15,6 +15,7 @@ from pipeline.geometry.closed_surface import SurfaceStage
 from pipeline.geometry.lattice.crossings import winding
 from pipeline.geometry.lattice.grid import choose_frame
 from pipeline.geometry.surface.intersections import self_intersections
+from pipeline.geometry.surface.repair import UNITE
 from solver.runtime.errors import StageError
 
 MM = {"um": 1e-3, "mm": 1.0, "cm": 10.0, "inch": 25.4, "m": 1000.0}
@@ -49,6 +50,7 @@ class GivenSurface(SurfaceStage):
     unit: Literal["mm", "cm", "m", "um", "inch"] = Field(description="unit of the coordinates")
     frame: Literal["LPS", "RAS"] | None = Field(None, description="axes; none: what the file says, or else LPS")
     face_array: str | None = Field(None, description="array of faces whose flat ones are openings; ignore: none")
+    union: bool = Field(False, description="take all that the surface's pieces enclose together")
 
 
 def frame_of(given: SurfaceFile, settings: GivenSurface) -> tuple[str, str]:
@@ -125,8 +127,7 @@ def require_simple(mesh: Mesh, unit: str, scene: Scene) -> float:
         scene.marks.append(Mark("fault", spot, "the surface overlaps itself"))
         raise StageError(
             f"input.surface: it overlaps itself or is inside out in {share:.2%} of its volume (limit"
-            f" {MAX_OVERLAP:.2%}), most around {words_mm(spot)}; join the parts into one surface"
-            f" (boolean union), or {ADVICE}"
+            f" {MAX_OVERLAP:.2%}), most around {words_mm(spot)}. {UNITE}; otherwise {ADVICE}"
         )
     pairs = self_intersections(mesh.points_mm, mesh.triangles)
     if len(pairs):

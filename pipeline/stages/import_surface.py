@@ -8,24 +8,36 @@ What that takes off is told, and checked against the volume of the given surface
 """
 
 import logging
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.case.settings.base import parse
 from pipeline.files.mesh import Mesh
 from pipeline.files.surface_file import SurfaceFile, read_surface_file
 from pipeline.geometry.branches.caps import MIRROR
 from pipeline.geometry.branches.ends import name_openings
+from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.closed_surface import Surface, without_too_thin
 from pipeline.geometry.given_ends import open_found_ends, open_other_caps, without_side_branches
 from pipeline.geometry.given_openings import faces_by_name, made_even, openings_given, without_holes
-from pipeline.geometry.given_surface import ADVICE, GivenSurface, frame_of, outward, require_plausible, require_simple
+from pipeline.geometry.given_surface import (
+    ADVICE,
+    MAX_NODES,
+    GivenSurface,
+    frame_of,
+    outward,
+    require_plausible,
+    require_simple,
+)
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.extension import extend_openings
 from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.repair import Repaired, repair, rims
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
+from pipeline.geometry.surface.union import united
 from pipeline.geometry.surface.volumes import tell_volumes
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
@@ -56,13 +68,16 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
     points = require_plausible(given.points, settings.unit)
     if named_by == "assumed":
         log.info("the file does not name its axes, LPS is taken; else give input.surface_frame")
-    repaired = repair(points * MIRROR if frame == "RAS" else points, given.triangles)
+    points, triangles = points * MIRROR if frame == "RAS" else points, len(given.triangles)
+    given, flat, pieces = _as_one(points, given, settings, log)
+    repaired = repair(given.points, given.triangles)
     _tell_repairs(repaired, log)
     scene.mesh = Mesh(repaired.points, repaired.triangles, np.zeros(len(repaired.triangles), np.int8))
     loops = rims(repaired.points, repaired.triangles)
     closed, uneven = without_holes(repaired.points, repaired.triangles, loops, log, scene)
     whole = scene.mesh = outward(closed)
     even, made = made_even(whole, uneven, log)
+    even, _ = made_even(even, flat, log, "the edges of the flat end at {} are round after the union")
     found_by, mesh, faces = openings_given(even, given, repaired.rows, settings, log)
     check_closed(mesh, ADVICE)
     overlap = require_simple(mesh, settings.unit, scene)
@@ -80,7 +95,8 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
         "unit": settings.unit,
         "frame": frame,
         "frame_named_by": named_by,
-        "given_triangles": len(given.triangles),
+        "given_triangles": triangles,
+        "united_mm3": pieces,
         **repaired.record,
         "wall_mm": repaired.wall_mm,
         "openings_by": found_by,
@@ -106,6 +122,28 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
     }
     tell_volumes(quality, log)
     return Surface(mesh, openings, quality)
+
+
+def _as_one(
+    points: NDArray[np.float64], given: SurfaceFile, settings: GivenSurface, log: logging.Logger
+) -> tuple[SurfaceFile, list[Cut], list[float]]:
+    """The surface in mm and LPS, where it is to be cut behind flat ends, and the volume of each piece, mm3: where the
+    settings ask for it, the surface of all that its pieces enclose, which has no faces.
+
+    Parameters
+    ----------
+    points : of the given surface, mm, LPS.
+    """
+    if not settings.union:
+        return replace(given, points=points), [], []
+    if settings.face_array not in (None, "ignore"):
+        raise StageError(
+            f"input.surface_face_array = {settings.face_array}: with input.surface_union the surface is another one and"
+            " has no faces; leave one of both out"
+        )
+    whole = united(points, given.triangles, MAX_NODES, log)
+    ends = whole.ends if len(whole.ends) > 1 else []  # else all ends are found by the centreline
+    return SurfaceFile(whole.mesh.points_mm, whole.mesh.triangles, "LPS"), ends, whole.pieces_mm3
 
 
 def _tell_repairs(repaired: Repaired, log: logging.Logger) -> None:

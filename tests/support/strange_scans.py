@@ -67,10 +67,10 @@ def graft(rng: Random) -> Strange:
     return replace(drawn, image=drawn.image.with_voxels(clipped), seed=(int(place[0]), int(place[1]), int(place[2])))
 
 
-def jet_void(rng: Random) -> Strange:
+def jet_void(rng: Random, beyond: bool = False) -> Strange:
     """MR of a stenosis of 40 to 70 % of the diameter; in the middle of its jet 50 to 100 % of the signal is lost.
 
-    The void begins in the throat, is 2 to 6 radii long and 0.3 to 0.7 of the radius wide.
+    The void begins in the throat, is 2 to 6 radii long and 0.3 to 0.7 of the radius wide: it may fill the throat.
     """
     made = scene(rng, ct=False, forked=False)
     points, radii = made.lines[0]
@@ -81,11 +81,16 @@ def jet_void(rng: Random) -> Strange:
     made.__post_init__()
     made.radius_mm = radius
     lost, reach, wide = rng.uniform(0.5, 1.0), radius * rng.uniform(2, 6), radius * rng.uniform(0.3, 0.7)
-    s = (made.places - point) @ along
+    s = (made.places - point) @ along - (1.5 * long if beyond else 0.0)
     across = np.linalg.norm(made.places - point - s[..., None] * along, axis=-1)
     jet = np.clip(1.5 - 1.5 * across / wide, 0, 1) * np.clip(1 - np.abs(2 * s / reach - 1), 0, 0.3) / 0.3
     made.fill(1 - lost * jet)
     return replace(_usual(made, tight=tight, lost=lost, wide=wide / radius), seed=made.seed_at(0.1))
+
+
+def jet_core(rng: Random) -> Strange:
+    """The same, but the void begins beyond the throat, where blood is bright all around it."""
+    return jet_void(rng, beyond=True)
 
 
 def wrapped(rng: Random) -> Strange:
@@ -187,6 +192,7 @@ KINDS: dict[str, Callable[[Random], Strange]] = {
     "doubled": doubled,
     "round-field": round_field,
     "between-phases": between_phases,
+    "jet-core": jet_core,
 }
 
 FIRST = 80

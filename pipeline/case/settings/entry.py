@@ -74,6 +74,11 @@ class InputSettings(Section):
         " ModelFaceID, CapID or opening where a VTP has one; ignore: none of these",
     )
 
+    surface_union: bool | None = Field(
+        None,
+        description="surface: true takes all that its pieces enclose together, where tubes overlap or keep faces in",
+    )
+
     @field_validator("dicom", "volume", "mask", "surface", "phantom")
     @classmethod
     def _expand(cls, given: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
@@ -103,7 +108,7 @@ class InputSettings(Section):
             raise ValueError(
                 "surface_unit is missing: a surface's file does not tell its unit; give mm, cm, m, um or inch"
             )
-        for key in ("mask_segment", "surface_unit", "surface_frame", "surface_face_array"):
+        for key in ("mask_segment", "surface_unit", "surface_frame", "surface_face_array", "surface_union"):
             entry = key.split("_")[0]
             if getattr(self, key) is not None and entry != given[0]:
                 raise ValueError(f"{key} belongs to {entry}, but the case enters with {given[0]}; leave it out")

@@ -42,6 +42,10 @@ LEAST_RIM = 6
 """Edges around a cap, at least."""
 
 
+UNITE = "Where all that they enclose together is the lumen, set input.surface_union: true"
+"""The way out where pieces were put together without a Boolean union."""
+
+
 @dataclass(frozen=True)
 class Repaired:
     """A surface of one piece, every edge between two triangles of the same orientation or at a rim.
@@ -78,18 +82,13 @@ def repair(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> Repaire
         If more than two triangles meet at an edge, the surface is one-sided, or is several pieces.
     """
     given_points, given_triangles = len(points), len(triangles)
-    points, triangles = _used(*_merged(points, triangles))
-    rows = _proper(triangles)
-    points, triangles, welded = _welded(points, triangles[rows])
-    again = _proper(triangles)
-    triangles, left = _without_slivers(points, triangles[again])
-    rows = rows[again][left]
+    points, triangles, rows, welded = _clean(points, triangles)
     removed, merged = given_triangles - len(triangles), given_points - len(points) + welded
     whole = len(triangles)
     triangles, split = stitched(points, triangles, WELD * float(np.linalg.norm(np.ptp(points, axis=0))))
     rows = rows[split]
     _require_manifold(points, triangles)
-    triangles, turned = _oriented(triangles)
+    triangles, turned = oriented(triangles)
     if wall := vessel_wall(points, triangles):
         triangles, rows = triangles[wall.inner], rows[wall.inner]
     largest, pieces = _largest_piece(points, triangles)
@@ -101,6 +100,24 @@ def repair(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> Repaire
         "pieces": pieces,
     }
     return Repaired(*_used(points, triangles[largest]), record, rows[largest], wall.thickness_mm if wall else None)
+
+
+def clean(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Points at the same place made one, and triangles with an area, each once."""
+    points, triangles, _, _ = _clean(points, triangles)
+    return points, triangles
+
+
+def _clean(
+    points: NDArray[np.float64], triangles: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], int]:
+    """The same, which of the given triangles they were, and how many points were welded."""
+    points, triangles = _used(*_merged(points, triangles))
+    rows = _proper(triangles)
+    points, triangles, welded = _welded(points, triangles[rows])
+    again = _proper(triangles)
+    triangles, left = _without_slivers(points, triangles[again])
+    return points, triangles, rows[again][left], welded
 
 
 def _merged(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -174,23 +191,23 @@ def _require_manifold(points: NDArray[np.float64], triangles: NDArray[np.int64])
     if not len(triangles):
         raise StageError("input.surface: none of its triangles has an area; export the surface again")
     edges = directed_edges(triangles)
-    _, first, count = np.unique(_keys(edges), return_index=True, return_counts=True)
+    _, first, count = np.unique(edge_numbers(edges), return_index=True, return_counts=True)
     if (count > 2).any():
         place = points[edges[first[int(np.argmax(count))]]].mean(axis=0)
         raise StageError(
             f"input.surface: {int((count > 2).sum())} edges are shared by more than two triangles, for instance at"
             f" {words_mm(place)}: walls meet or lie in each other, as where tubes were put together with faces"
-            " left within. Join them by a boolean union, delete inner faces, or export the lumen's surface alone"
+            f" left within. {UNITE}; otherwise delete inner faces, or export the lumen's surface alone"
         )
 
 
-def _keys(edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number for each edge, whatever its direction."""
+def edge_numbers(edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each edge, (n, 2), whatever its direction."""
     low, high = edges.min(axis=1), edges.max(axis=1)
     return low * (high.max(initial=0) + 1) + high
 
 
-def _oriented(triangles: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+def oriented(triangles: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     """The same orientation on both sides of every edge, and how many triangles were turned for it.
 
     Each triangle stands twice in a graph, as it is and turned; a shared edge joins the two pairs that agree. In a
@@ -220,7 +237,7 @@ def _oriented(triangles: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
 def _pairs(triangles: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Rows of triangles that share an edge, (n, 2), and whether their orientations agree there."""
     edges = directed_edges(triangles)
-    key = _keys(edges)
+    key = edge_numbers(edges)
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(np.diff(key[order]) == 0)
     one, other = order[first], order[first + 1]
@@ -236,8 +253,8 @@ def _largest_piece(points: NDArray[np.float64], triangles: NDArray[np.int64]) ->
         shown = ", ".join(f"{each:.3g}" for each in np.sort(area)[::-1][:5]) + (", ..." if pieces > 5 else "")
         raise StageError(
             f"input.surface: {pieces} pieces that share no edge, of {shown} mm2; one is wanted, and at most"
-            f" {MAX_SPECKS:.0%} of the area may lie apart from it. Join the pieces by a boolean union, close the seam"
-            " where they touch, or export the lumen's surface alone"
+            f" {MAX_SPECKS:.0%} of the area may lie apart from it. {UNITE}; otherwise join the pieces, delete what"
+            " does not belong to the vessel, or export the lumen's surface alone"
         )
     return np.flatnonzero(label == largest), pieces
 

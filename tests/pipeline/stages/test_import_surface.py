@@ -439,10 +439,13 @@ def faulty(kind: str) -> Mesh:
     ("kind", "message"),
     [
         ("not finite", "1 points are not finite"),
-        ("two pieces", "2 pieces that share no edge, of .* mm2.*Join"),
+        ("two pieces", "2 pieces that share no edge, of .* mm2.*input.surface_union: true; otherwise join"),
         ("inner wall", "edges are shared by more than two triangles, for instance at"),
         ("one side", "one side only"),
-        ("overlap", r"overlaps itself or is inside out in .*%.*, most around \(.*\) mm; join"),
+        (
+            "overlap",
+            r"overlaps itself or is inside out in .*%.*, most around \(.*\) mm.*surface_union: true",
+        ),
         ("one rim", "1 open ends, at least 2"),
         ("bent rim", "leaves its plane by 2.25 mm .limit 2.14 mm.; cut that end flat"),
         ("ball", "0 open ends found|1 open ends found"),
