@@ -51,6 +51,9 @@ LIMITS: Mapping[str, Limit] = {
     "openings that may be sacs": Limit(
         0, 100, "docs/validation/first-try.md, strangers: a person has to look, however many there are"
     ),
+    "flow of branches that the border cuts and that are closed": Limit(
+        0.02, 0.2, "own choice: the volume that may be lost without being told, and a fifth"
+    ),
     "wall that the image's border cuts": Limit(0.0, 0.05, "own choice: none of the wall, and 5 %"),
     "places where the mask may have left the vessel": Limit(
         0, 100, "docs/validation/segmentation.md, leaks inside the image: a person has to look, whatever their number"
@@ -100,6 +103,9 @@ LIMITS: Mapping[str, Limit] = {
     "volume beyond an end, in line with it": Limit(
         0, 0.1, "docs/validation/first-try.md, strangers: a person has to look, whatever it is; and 10 %"
     ),
+    "volume as bright as the lumen, left out of it": Limit(
+        0, 1, "docs/validation/first-try.md, strangers: a person has to look; a neighbour as bright looks so, too"
+    ),
     "gaps of the lumen that are joined": Limit(
         0, 100, "docs/validation/first-try.md, strangers: how wide the lumen is there, the image does not tell"
     ),
@@ -145,6 +151,7 @@ SHAPE = (
     "openings that may be sacs",
     "segments of the mask in which the vessel goes on",
     "wall that the image's border cuts",
+    "flow of branches that the border cuts and that are closed",
     "places where the mask may have left the vessel",
     "part of the mask of another brightness",
     "volume that one threshold misses",
@@ -160,6 +167,7 @@ SHAPE = (
     "volume behind a sheet that is dark to one side",
     "volume left out behind dark sheets",
     "volume beyond an end, in line with it",
+    "volume as bright as the lumen, left out of it",
     "gaps of the lumen that are joined",
     PLAUSIBLE["narrowest_speed"].words,
 )

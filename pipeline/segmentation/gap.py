@@ -54,6 +54,13 @@ BRIGHTNESS = (0.5, 1.5)
 SEEN = 0.08
 """Least brightness on the way, in the contrast, from which blood shows in the gap; not below three times the noise."""
 
+CORE, NEAR_RADII = 0.7, 10.0
+"""Radius of a core without signal that is taken for a part of the vessel, as a jet has it in MR, and how far from the
+end, both in radii of the vessel."""
+
+RIM = 2
+"""Voxels around a mask by levels near each place that may be as bright as its wall elsewhere."""
+
 _ALL = np.ones((3, 3, 3), bool)
 
 Place = tuple[int, int, int]
@@ -137,13 +144,19 @@ def gaps(problem: Problem, lumen: Lumen, mask: Mask, found: Levels) -> list[Gap]
 
 
 def _beyond(problem: Problem, lumen: Lumen, mask: Mask, found: Levels) -> NDArray[np.int32]:
-    """Numbered pieces, (Z, Y, X), as bright as the lumen, that nothing as bright joins to the mask."""
+    """Numbered pieces, (Z, Y, X), as bright as the lumen, that nothing as bright joins to the mask; or that the levels
+    near each place have parted from it.
+    """
     voxels = problem.filtered.voxels
     label, _ = ndimage.label((voxels >= lumen.wall) & (voxels <= problem.upper))
-    own = np.bincount(label[mask], minlength=int(label.max()) + 1) > 0
-    own[0] = True
+    if lumen.even is None:
+        own = np.bincount(label[mask], minlength=int(label.max()) + 1) > 0
+        own[0] = True
+        apart = ~own[label] & ~mask
+    else:  # the levels near each place may have parted what one threshold joins
+        apart = (label > 0) & ~ndimage.binary_dilation(mask, iterations=RIM)
     half_way = (found.lumen + found.surroundings) / 2
-    label, count = ndimage.label(~own[label] & ~mask & (voxels >= half_way))
+    label, count = ndimage.label(apart & (voxels >= half_way))
     large = np.bincount(label.ravel(), minlength=count + 1) >= LEAST_SHARE * mask.sum()
     large[0] = False
     return np.where(large[label], label, 0).astype(np.int32)
@@ -198,19 +211,63 @@ class _Search:
         for number in np.unique(self.numbers[near]):
             own = np.flatnonzero(near & (self.numbers == number))
             z, y, x = (int(n) for n in self.beyond[own[away[own].argmin()]])
-            other = self._end(self.pieces == number, (z, y, x), least=WIDER * end.radius)
+            part = self.pieces == number
+            other = self._end(part, (z, y, x), least=WIDER * end.radius)
+            if other is None or not _in_line(end, other):
+                other = self._end_with_core(part, end)
             if other is not None and _in_line(end, other):
                 yield int(number), other
 
-    def _end(self, part: Mask, place: Place, least: float = 0.0) -> End | None:
+    def _end_with_core(self, part: Mask, end: End) -> End | None:
+        """The end of a piece that faces an end of the mask, with a core without signal in it; None where it has none.
+
+        Around the core a jet leaves a ring of the vessel alone, whose nearest place lies beside the axis.
+        """
+        reach = CORE * end.radius
+        margin, far = int(np.ceil(reach)) + 1, int(np.ceil(NEAR_RADII * end.radius))
+        low = np.maximum(np.array(end.place) - far, 0)
+        box = tuple(slice(int(a), n + far + 1) for a, n in zip(low, end.place, strict=True))
+        inner = (slice(margin, -margin),) * 3
+        near = np.pad(part[box], margin, mode="edge")
+        grown = ndimage.distance_transform_edt(~near) <= reach
+        core = (ndimage.distance_transform_edt(grown) > reach)[inner] & ~part[box] & ~self.mask[box]
+        if not core.any():
+            return None
+        whole, depth = part.copy(), self.depth.copy()
+        whole[box] |= core
+        depth[box] = ndimage.distance_transform_edt(np.pad(whole[box], 1, mode="edge"))[1:-1, 1:-1, 1:-1]
+        ways = np.argwhere(whole[box]) + low - np.array(end.place)
+        ahead = ways[(ways @ end.out) > np.cos(np.radians(CONE)) * np.linalg.norm(ways, axis=1)]
+        if not len(ahead):
+            return None
+        z, y, x = (int(n) for n in ahead[np.linalg.norm(ahead, axis=1).argmin()] + np.array(end.place))
+        return self._end(whole, (z, y, x), WIDER * end.radius, depth, part)
+
+    def _end(
+        self,
+        part: Mask,
+        place: Place,
+        least: float = 0.0,
+        depth: NDArray[np.floating] | None = None,
+        bright: Mask | None = None,
+    ) -> End | None:
         """What of a vessel lies around a place, as an end; None where it is none.
 
         The ball grows until its radius is so many times that of the vessel in it, which tapers towards a stenosis.
+
+        Parameters
+        ----------
+        part : the vessel.
+        place : voxel z, y, x in it.
+        least : radius of the ball.
+        depth : in the vessel; None: that in mask and pieces.
+        bright : where the vessel has a signal; None: everywhere.
         """
         reach, radius = max(least, BALL_RADII), 0.0
+        depth = self.depth if depth is None else depth
         while True:
             ball, low = self._ball(part, place, reach)
-            radius = float(self.depth[tuple((ball + low).T)].max())
+            radius = float(depth[tuple((ball + low).T)].max())
             if BALL_RADII * radius <= reach:
                 break
             reach = BALL_RADII * radius
@@ -223,8 +280,10 @@ class _Search:
         out /= max(float(np.linalg.norm(out)), np.finfo(float).tiny)
         if abs(axes[:, 2] @ out) < LENGTHWISE or lengths[2] < SLENDER**2 * lengths[1]:
             return None
-        deep = points[self.depth[tuple(points.T)] > radius / 2]
-        deepest = points[self.depth[tuple(points.T)].argmax()]
+        seen = points if bright is None else points[bright[tuple(points.T)]]
+        deep = seen[depth[tuple(seen.T)] > radius / 2]
+        deep = deep if len(deep) else seen
+        deepest = seen[depth[tuple(seen.T)].argmax()]
         return End(place, middle, deepest, out, radius, float(np.median(self.share[tuple(deep.T)])))
 
     @staticmethod
@@ -248,6 +307,7 @@ class _Search:
         )
         places = np.array(way) + low
         between = places[~self.mask[tuple(places.T)] & (self.pieces[tuple(places.T)] != number)]
+        between = between if len(between) else places[:1]
 
         def index(place: NDArray[np.int64]) -> Index:
             z, y, x = (int(n) for n in place + start)

@@ -19,6 +19,7 @@ from pipeline.segmentation.limits import BRIGHT_RIM, DARK_RIM, TOUCHED, UNDECIDE
 from pipeline.segmentation.local_edge import local_edge, record_of_bright_wall, record_of_edge
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import other_brightness, record_of_other
+from pipeline.segmentation.parted import record_of_parted
 from pipeline.segmentation.problem import Lumen, Problem, reaches
 from pipeline.segmentation.region_growing import Mask
 from pipeline.segmentation.seam_planes import record_of_touches
@@ -170,6 +171,7 @@ def _of_places(
         ),
         **{"dark_sheet": None, "one_sided_sheet": None, key: words},
         "beyond_ends": record_of_gaps(beyond, mask, problem, noise=intensity.noise / intensity.contrast),
+        "parted": record_of_parted(problem, found, mask, intensity),
     }
 
 

@@ -62,6 +62,18 @@ def check_of(found: Segmentation, name: str = NAME) -> dict:
     return next(each for each in of_lumen(found.record) if each["name"] == name)
 
 
+def test_a_vessel_whose_jet_has_no_signal_in_its_middle_goes_on():
+    """Beyond the throat a ring is bright alone, over twelve voxels: half of the radius around the axis is dark. Its
+    nearest place to the mask's end lies beside the axis, and looks no end.
+    """
+    blood, away = vessel(-0.5)
+    z = np.indices(blood.shape)[0]
+    seen = blood * np.where((away < RADIUS / 2) & (z >= SIZE) & (z < SIZE + 14), 0.1, 1.0)
+    check = check_of(segmented(image_of(seen)))
+    assert check["state"] == "unusable"
+    assert check["value"] > 0.5
+
+
 @pytest.mark.parametrize(("throat", "bend"), [(0.5, 0.0), (-0.5, 1.0)])
 def test_what_lies_beyond_is_measured_and_joined_by_the_advice(throat, bend):
     """Half of the vessel lies beyond, less up to 8 % in the narrow place itself. What joins it has five voxels in each
