@@ -26,6 +26,7 @@ def of_shape(quality: Mapping[str, Any], openings: tuple[Opening, ...]) -> list[
     found.append(_of_round_ends(quality.get("round_ends", ())))
     if "border" not in quality:  # of a given surface
         return [*found, _of_given_ends(quality)]
+    found.append(_of_thin_branches(quality["closed_ends"], openings))
     shaved_mm2 = sum(each["area_mm2"] for each in quality["border"] if not each["opening"])
     words = (
         f"the border of the image cuts {shaved_mm2:.0f} mm2 off the side of the vessel, where the wall is flat now;"
@@ -33,6 +34,20 @@ def of_shape(quality: Mapping[str, Any], openings: tuple[Opening, ...]) -> list[
     )
     found.append(trust.check("wall that the image's border cuts", "%", shaved_mm2 / quality["wall_mm2"], words))
     return found
+
+
+def _of_thin_branches(ends: Sequence[Mapping[str, Any]], openings: tuple[Opening, ...]) -> dict[str, Any]:
+    """The check of branches that the image's border cuts, and that are too thin for an opening, by Murray's law."""
+    thin = [end for end in ends if "border_radius_mm" in end]
+    cubes_mm3 = sum(float(end["border_radius_mm"]) ** 3 for end in thin)
+    share = cubes_mm3 / (cubes_mm3 + sum(each.radius_mm**3 for each in openings if each.role == "outlet"))
+    shown = "; ".join(f"at {text_mm(end['place_mm'])} mm, radius {end['border_radius_mm']:.2g} mm" for end in thin)
+    words = (
+        f"the border of the image cuts branches that stay closed, for the image does not resolve them {shown}: by"
+        f" Murray's law {share:.0%} of the flow would leave there, and passes through the other outlets now. Take a"
+        " finer image, or one that reaches further along the branch; or end the image before the branch leaves"
+    )
+    return trust.check("flow of branches that the border cuts and that are closed", "%", share, words)
 
 
 def _of_round_ends(ends: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

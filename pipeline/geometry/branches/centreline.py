@@ -290,6 +290,7 @@ class Ends:
     uncut_mm : by its row, the radius of the vessel at an end that was to be open, and that no section can cut.
     cut_by : by its row, a lower ``surface.cut_roundness`` that was tried and by which such an end is cut.
     may_be_sacs : of open ends that are round and wide, the place and what speaks for a sac.
+    thin_mm : by its row, the radius of a branch that the border cuts, and that is too thin to be open.
     """
 
     centreline: Centreline
@@ -298,6 +299,7 @@ class Ends:
     uncut_mm: dict[int, float] = field(default_factory=dict)
     cut_by: dict[int, float] = field(default_factory=dict)
     may_be_sacs: list[dict[str, Any]] = field(default_factory=list)
+    thin_mm: dict[int, float] = field(default_factory=dict)
 
 
 def find_ends(
@@ -321,6 +323,7 @@ def find_ends(
         Beside a sac it would be taken for a dead end, and the sac for the vessel that goes on.
     """
     dead_ends: dict[int, str] = {}
+    thin: dict[int, float] = {}
     while True:
         centreline, lost = centreline.pruned(min_branch_radii, frayed)
         dead_ends |= {
@@ -334,9 +337,12 @@ def find_ends(
         dead = next(((branch, why) for branch, _, why in judged if why and branch.forked), None)
         if dead is None:
             ends = sorted((end for _, end, why in judged if end and not why), key=lambda end: end.rows)
-            return Ends(centreline, ends, dead_ends | {branch.rows[0]: why for branch, _, why in judged if why})
+            dead_ends |= {branch.rows[0]: why for branch, _, why in judged if why}
+            return Ends(centreline, ends, dead_ends, thin_mm=thin)
         branch, why = dead
         dead_ends[branch.rows[0]] = why
+        if border[branch.rows[0]]:
+            thin[branch.rows[0]] = float(branch.end_radius_mm)
         centreline = centreline.without(branch)
 
 
@@ -362,5 +368,5 @@ def _judge(
     """
     end = branch.resolved(min_radius_mm)
     if end is None:
-        return None, f"its radius, {branch.end_radius_mm:.2f} mm, stays below {min_radius_mm:.2f} mm"
+        return None, f"its radius, {branch.end_radius_mm:.2f} mm, does not stay above {min_radius_mm:.2f} mm"
     return end, "" if at_border else end.why_closed(lambda: flat(branch.rows[0]))

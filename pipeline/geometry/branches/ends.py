@@ -219,6 +219,7 @@ def closed_ends(found: Ends) -> list[dict[str, Any]]:
         {"place_mm": points[row].tolist(), "why": why}
         | ({"vessel_radius_mm": uncut_mm[row]} if row in uncut_mm else {})
         | ({"cut_roundness": cut_by[row]} if row in cut_by else {})
+        | ({"border_radius_mm": found.thin_mm[row]} if row in found.thin_mm else {})
         for row, why in found.closed.items()
     ]
 
