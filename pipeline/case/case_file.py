@@ -154,21 +154,10 @@ class Case(Section):
             return json.dumps(both | {"case": self.model_dump(mode="json", exclude_unset=True)}, sort_keys=True)
         if stage == "import_mask":
             return json.dumps({"segment": self.input.mask_segment, "fill_holes": self.segment.fill_holes})
-        if stage == "import_surface":
-            given = self.input
-            stated = {"unit": given.surface_unit, "frame": given.surface_frame, "face_array": given.surface_face_array}
-            return json.dumps(
-                self.surface.model_dump(mode="json")
-                | lattice_needs(self.voxelize, self.solve, self.surface)
-                | stated
-                | {"union": bool(given.surface_union)},
-                sort_keys=True,
-            )
-        if stage == "surface":
-            return json.dumps(
-                self.surface.model_dump(mode="json") | lattice_needs(self.voxelize, self.solve, self.surface),
-                sort_keys=True,
-            )
+        if stage in ("import_surface", "surface"):
+            of_surface = self.surface.model_dump(mode="json") | lattice_needs(self.voxelize, self.solve, self.surface)
+            stated = self.input.of_surface if stage == "import_surface" else {}
+            return json.dumps(of_surface | stated, sort_keys=True)
         if stage == "canonical":
             spacing = self.voxelize.model_dump(mode="json", include={"spacing_mm", "nodes_across"})
             geometry = self.input.geometry.model_dump(mode="json") if self.input.geometry else None

@@ -115,6 +115,12 @@ class InputSettings(Section):
         return self
 
     @property
+    def of_surface(self) -> dict[str, str | bool | None]:
+        """What the file of a given surface does not tell, and how it is taken."""
+        keys = {"unit": self.surface_unit, "frame": self.surface_frame, "face_array": self.surface_face_array}
+        return {**keys, "union": bool(self.surface_union)}
+
+    @property
     def entry(self) -> str:
         """The key of `ENTRIES` that is given."""
         return next(key for key in ENTRIES if getattr(self, key))

@@ -118,7 +118,7 @@ def test_a_side_that_the_border_shaves_off_is_wall_and_is_reported(seed):
     assert side["value"] == pytest.approx(contact["area_mm2"] / surface.quality["wall_mm2"])
 
 
-def test_a_branch_that_the_border_cuts_and_that_is_too_thin_to_open_is_told():
+def test_a_branch_that_the_border_cuts_and_that_is_too_thin_to_open_is_named():
     """Of 1.4 voxels in radius beside an outlet of 4: by Murray's law some 4 % of the flow."""
     z, y, x = np.indices((50, 24, 24))
     inside = (np.hypot(x - 9, y - 12) < 4) | ((np.hypot(z - 25, y - 12) < 1.5) & (x > 9))

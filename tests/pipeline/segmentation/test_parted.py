@@ -29,7 +29,7 @@ def of(behind: float, even: bool = True):
     return record_of_parted(problem, lumen if even else replace(lumen, even=None), mask, FOUND)
 
 
-def test_a_part_as_bright_is_told_with_its_volume():
+def test_a_part_as_bright_is_measured():
     found = of(0.9)
     assert found["share"] == pytest.approx(28 / 30, abs=1e-4)  # two layers beside the mask are its rim
     assert found["mm"][2] == pytest.approx(0.5 * (32 + 59) / 2, abs=0.5)
