@@ -15,6 +15,7 @@ from solver.run.settings import InletSettings
 from solver.run.solve import solve
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings
 from tests.support.geometries import pipe
+from tests.support.stability_matrix import of_shape
 from tests.support.waveforms import write_waveform
 
 LOG = logging.getLogger("test")
@@ -23,7 +24,9 @@ LOG = logging.getLogger("test")
 @trials(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), radius=st.floats(3.0, 7.0), layers=st.integers(2, 8))
 def test_friction_is_that_of_developed_flow_in_the_layers(seed, radius, layers):
-    """8 pi nu U on a unit of length of a round section, the mean speed U, nu as it is too large at each node."""
+    """8 pi nu U on a unit of length of a round section, the mean speed U, nu as it is too large at each node; by its
+    nodes a round section is one to 2 %.
+    """
     direction = np.random.default_rng(seed).standard_normal(3)
     nodes, tau, wanted = pipe(tuple(direction), radius, 24), 0.506, 0.53
     blend, (found,) = outlet_layers(nodes, tau, wanted, layers)
@@ -31,7 +34,7 @@ def test_friction_is_that_of_developed_flow_in_the_layers(seed, radius, layers):
     assert found.opening == 1
     too_large = blend * (1 - tau) / 3
     pressure = 8 * np.pi * float(too_large.sum()) / area * (1 / area) / area  # of a flow of 1, over the section
-    assert found.resistance == pytest.approx(3 * pressure, rel=1e-9)
+    assert found.resistance == pytest.approx(3 * pressure, rel=0.02)
     plug = 0.03 * np.asarray(nodes.openings[1].normal)
     assert found.flow(np.tile(plug[:, None], len(found.rows))) == pytest.approx(0.03 * area, rel=1e-6)
     depth = (np.array(nodes.openings[1].centre_mm) - nodes.points_mm(found.rows)) @ np.array(nodes.openings[1].normal)
@@ -42,6 +45,22 @@ def test_friction_is_that_of_developed_flow_in_the_layers(seed, radius, layers):
     assert not outlet_layers(nodes, wanted, wanted, layers)[1]
 
 
+@pytest.mark.parametrize(("width", "exact"), [(4.0, 28.45), (12.0, 45.57)])
+def test_friction_in_a_section_that_is_not_round(width, exact):
+    """dp/dx A^2/(mu Q) of rectangles by their series (Shah and London 1978), to 13 and 9 %; that of a circle, 8 pi,
+    lacks 45 % of the wider one.
+    """
+    nodes, tau, wanted = (
+        of_shape({"shape": "duct", "height_mm": 4, "width_mm": width, "length_mm": 8})(0.5),
+        0.506,
+        0.53,
+    )
+    blend, (found,) = outlet_layers(nodes, tau, wanted, 4)
+    too_large = float(blend.sum()) * (1 - tau) / 3
+    area = nodes.openings[1].area_mm2 / nodes.spacing_mm**2
+    assert found.resistance == pytest.approx(3 * exact * too_large / area**3, rel=0.13 if width == 4 else 0.09)
+
+
 def test_coupled_inlets_have_the_layers_of_outlets():
     """With a friction by the same law; the flow out of the vessel is that in, with the other sign."""
     nodes, tau, wanted = pipe((0.0, 0.0, 1.0), 4.2, 24), 0.506, 0.53
@@ -49,7 +68,7 @@ def test_coupled_inlets_have_the_layers_of_outlets():
     alone, _ = outlet_layers(nodes, tau, wanted, 4)
     assert (inlet.opening, outlet.opening) == (0, 1)
     too_large = float((blend - alone).sum()) * (1 - tau) / 3
-    assert inlet.resistance == pytest.approx(24 * np.pi * too_large / nodes.openings[0].area_mm2 ** 3, rel=1e-9)
+    assert inlet.resistance == pytest.approx(24 * np.pi * too_large / nodes.openings[0].area_mm2 ** 3, rel=0.02)
     plug = np.tile(0.03 * np.array([[0.0], [0.0], [1.0]]), nodes.count)
     area = nodes.openings[0].area_mm2
     assert (inlet.flow(plug[:, inlet.rows]), outlet.flow(plug[:, outlet.rows])) == pytest.approx(
