@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from numba.core import event
+from numba.core.event import Listener, install_listener
 
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.flow import PostprocessSettings, SolveSettings, TraceSettings
@@ -53,7 +53,7 @@ class Overtaken(Exception):  # noqa: N818, it is no error
     """The stage for which loops were to be compiled has begun."""
 
 
-class _UntilBegun(event.Listener):
+class _UntilBegun(Listener):
     """Lets nothing more be compiled once a stage has begun, which would then compile the same loops at the same time.
 
     Parameters
@@ -83,7 +83,7 @@ def before(log: Path) -> Iterator[None]:
     ----------
     log : of the stage.
     """
-    with suppress(Overtaken), event.install_listener("numba:compile", _UntilBegun(log)):
+    with suppress(Overtaken), install_listener("numba:compile", _UntilBegun(log)):
         yield
 
 

@@ -51,7 +51,7 @@ def test_repeats_give_the_median_of_each_figure():
 @pytest.mark.parametrize("times", [1, 8])
 def test_the_aneurysm_is_a_case_whose_spacing_follows_from_the_nodes(tmp_path, times):
     """Eight times the nodes have half of the spacing."""
-    case = case_file(LARGE, argparse.Namespace(nodes=times * LIKE_NODES, cycles=1, snapshots=40))
+    case = case_file(LARGE, "off", argparse.Namespace(nodes=times * LIKE_NODES, cycles=1, snapshots=40))
     (tmp_path / f"{LARGE}.yaml").write_text(json.dumps(case))
     read = read_cohort({"cases": LARGE, "case_folder": str(tmp_path)})[LARGE]
     assert read.voxelize.nodes_across == pytest.approx(30 * times ** (1 / 3))

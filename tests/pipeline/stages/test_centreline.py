@@ -96,7 +96,7 @@ def test_a_branch_counts_from_its_length_in_radii_of_the_parent():
 def test_a_thin_branch_is_closed_with_its_radius():
     found = ends_of(branched(22.0, 1.5))
     assert len(found.open) == 2
-    assert any("stays below 2.00 mm" in why for why in found.closed.values())
+    assert any("does not stay above 2.00 mm" in why for why in found.closed.values())
 
 
 def test_a_thin_tail_is_left_out_of_an_open_end():

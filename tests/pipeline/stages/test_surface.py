@@ -343,7 +343,7 @@ def test_an_end_stays_closed_on_request():
 def test_thin_branches_stay_closed():
     surface = extract(fork(seed=1), min_radius_mm=3.0)
     assert len(surface.openings) == 2
-    assert any("stays below 3.00 mm" in end["why"] for end in surface.quality["closed_ends"])
+    assert any("does not stay above 3.00 mm" in end["why"] for end in surface.quality["closed_ends"])
 
 
 def ball(radius_mm):
@@ -366,7 +366,7 @@ def stretched():
     ("lumen", "message"),
     [
         (lambda: ball(6.0), "0 open ends found.*min_branch_radii"),
-        (lambda: tube(line(40), 1.4), "0 open ends found.*stays below 2.00 mm.*filter.spacing_mm"),
+        (lambda: tube(line(40), 1.4), "0 open ends found.*does not stay above 2.00 mm.*filter.spacing_mm"),
         (lambda: tube(line(40, seed=2), [7.0] * 12 + [3.0] * 38), "1 open ends found.*it bulges"),
         (hollow, "a cavity of the lumen.*segment.fill_holes"),
         (stretched, "1 x 1 x 2.5 mm.*filter.spacing_mm"),

@@ -30,7 +30,7 @@ from solver.kernels.node_physics import OPTIONS, node_function
 from solver.runtime.sources import ROOT
 
 INTERNALS = "solver/kernels/numba_internals.py"
-DOCUMENTED = {"numba", "numba.extending", "numba.cuda", "numba.cuda.extending"}
+DOCUMENTED = {"numba", "numba.extending", "numba.cuda", "numba.cuda.extending", "numba.core.event"}
 
 
 def imported(text: str) -> set[str]:
