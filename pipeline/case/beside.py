@@ -20,7 +20,8 @@ def cannot_run(given: InputSettings, coupled: bool, bands: bool, flows: bool) ->
     coupled : whether the vessel sits in a network.
     bands, flows : what is asked for.
     """
-    geometry, closed = given.geometry, given.geometry and (not given.geometry.roles or any(given.geometry.periodic))
+    geometry = given.geometry
+    closed = geometry and (not geometry.roles or any(geometry.periodic))
     if bands and coupled:
         return (
             "uncertainty: members run the vessel alone, and what a network (coupling) lets in follows from both; set"

@@ -166,7 +166,7 @@ def _settling_with_openings(nodes: Nodes, settings: SolveSettings, flow: Expecte
     at_openings = speed_at_openings_m_s(nodes.openings, flow.out_m3_s)
     widest_mm = widest_radius_mm(nodes)
     if not any(nodes.periodic) and not flow.slip:  # in a section that is wide for its height: else nothing varies there
-        widest_mm = max(widest_mm, wall_radius_mm(nodes, flow.slip))
+        widest_mm = max(widest_mm, wall_radius_mm(nodes))
     fastest_m_s = flow.sections.speed_m_s(flow.out_m3_s)
     narrowing, reynolds = fastest_m_s / at_openings, sqrt(4 * entering_m3_s * fastest_m_s / pi) / units.viscosity_m2_s
     narrow_inlet = at_openings > WIDER * _leaving_m_s(nodes, flow.out_m3_s)

@@ -71,6 +71,17 @@ class Scene:
         self.radius_mm = float(self.lines[0][1].mean())
         self.voxels = self.tissue + (self.blood - self.tissue) * self.lumen
 
+    def redraw(self, radii: Floats) -> None:
+        """Give the vessel other radii along its line, and draw it again."""
+        self.lines = [(self.lines[0][0], radii)]
+        self.__post_init__()
+
+    def narrow(self, point: Floats, tight: float, long_mm: float) -> None:
+        """Narrow the vessel at a point by a part of its diameter."""
+        points, radii = self.lines[0]
+        away = np.linalg.norm(points - point, axis=1)
+        self.redraw(radii * (1 - tight * np.exp(-((away / long_mm) ** 2))))
+
     def part(self, distance: Distance) -> Floats:
         """What of each voxel lies in a shape."""
         divisions = 4 if max(self.spacing_mm) < 2 else 8
@@ -293,12 +304,9 @@ def flap(rng: np.random.Generator) -> Strange:
 def near_occlusion(rng: np.random.Generator) -> Strange:
     """A stenosis of 60 to 88 % of the diameter, 1 to 3 radii long."""
     made = scene(rng, forked=False)
-    points, radii = made.lines[0]
     point, _, radius = made.middle(0.5)
     tight, long = rng.uniform(0.6, 0.88), radius * rng.uniform(1, 3)
-    away = np.linalg.norm(points - point, axis=1)
-    made.lines = [(points, radii * (1 - tight * np.exp(-((away / long) ** 2))))]
-    made.__post_init__()
+    made.narrow(point, tight, long)
     return _usual(made, tight=tight, throat_voxels=(1 - tight) * radius / made.spacing_mm[0])
 
 
@@ -312,8 +320,7 @@ def occlusion(rng: np.random.Generator) -> Strange:
     point, along, radius = made.middle(0.5)
     throat, long = rng.uniform(-0.3, 0.8) * made.spacing_mm[0], radius * rng.uniform(0.5, 3)
     away = np.linalg.norm(points - point, axis=1)
-    made.lines = [(points, radii - (radius - throat) * np.exp(-((away / long) ** 2)))]
-    made.__post_init__()
+    made.redraw(radii - (radius - throat) * np.exp(-((away / long) ** 2)))
     made.fill(np.where((made.places - point) @ along > 0, rest, 1.0))
     at = rng.uniform(0.1, 0.3)
     drawn = _usual(made, throat_voxels=throat / made.spacing_mm[0], long_radii=long / radius, rest=rest)
@@ -330,8 +337,7 @@ def dead_end(rng: np.random.Generator) -> Strange:
     point, along, radius = made.middle(0.6)
     ahead = (points - point) @ along
     fall = np.clip(1 - ahead / (radius * rng.uniform(0.3, 3)), 0, 1)
-    made.lines = [(points, np.where(ahead > 0, radii * fall - (fall == 0) * radius, radii))]
-    made.__post_init__()
+    made.redraw(np.where(ahead > 0, radii * fall - (fall == 0) * radius, radii))
     made.radius_mm = radius
     gap, wide = radius * rng.uniform(0.3, 2.5) + 2 * made.spacing_mm[2], radius * rng.uniform(0.5, 1.5)
     tip, side = points[(radii * fall > 0.3 * made.spacing_mm[0]) | (ahead < 0)][-1], made.across(along)

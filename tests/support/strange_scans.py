@@ -73,12 +73,9 @@ def jet_void(rng: Random, beyond: bool = False) -> Strange:
     The void begins in the throat, is 2 to 6 radii long and 0.3 to 0.7 of the radius wide: it may fill the throat.
     """
     made = scene(rng, ct=False, forked=False)
-    points, radii = made.lines[0]
     point, along, radius = made.middle(0.4)
     tight, long = rng.uniform(0.4, 0.7), radius * rng.uniform(0.8, 2)
-    away = np.linalg.norm(points - point, axis=1)
-    made.lines = [(points, radii * (1 - tight * np.exp(-((away / long) ** 2))))]
-    made.__post_init__()
+    made.narrow(point, tight, long)
     made.radius_mm = radius
     lost, reach, wide = rng.uniform(0.5, 1.0), radius * rng.uniform(2, 6), radius * rng.uniform(0.3, 0.7)
     s = (made.places - point) @ along - (1.5 * long if beyond else 0.0)

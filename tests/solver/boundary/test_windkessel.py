@@ -19,6 +19,7 @@ from solver.run.boundary_schedule import DAMPING, FILTER, GAIN, make_boundary_sc
 from solver.run.settings import InletSettings, OutletSettings, SolveSettings, WindkesselSettings
 from solver.run.units import Units
 from solver.runtime.errors import StageError
+from tests.support import solve_settings
 from tests.support.geometries import nodes_from, numbers, observe, random_cavern
 from tests.support.naive import Naive
 from tests.support.simulator import simulated
@@ -311,24 +312,9 @@ UNITS = Units(dx_m=2e-4, dt_s=1e-5, density_kg_m3=1060.0, viscosity_m2_s=3.3e-6)
 
 
 def settings(outlets, flow_ml_s=3.0, waveform=None, **changes) -> SolveSettings:
-    defaults = SolveSettings(
-        density_kg_m3=1060.0,
-        viscosity_pa_s=3.5e-3,
-        inlets={"in": InletSettings(flow_ml_s, waveform, "developed")},
-        outlets=outlets,
-        backend="cpu",
-        precision="fp32",
-        collision="auto",
-        walls="bouzidi",
-        lattice_speed=0.08,
-        peak_speed_m_s=None,
-        ramp_s=None,
-        steady_tolerance=1e-3,
-        cycles=6,
-        max_steps=100_000,
-        snapshots=5,
-    )
-    return replace(defaults, **changes)
+    inlets = {"in": InletSettings(flow_ml_s, waveform, "developed")}
+    own = {"inlets": inlets, "outlets": outlets, "cycles": 6, "unsettled": "refuse"}
+    return solve_settings.settings(**own | changes)
 
 
 def planned(outlets, ramp_s=0.0, nodes=None, **changes):
