@@ -16,11 +16,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.boundary.parabolic_walls import WALL_PAIRS
+from solver.boundary.parabolic_walls import FASTEST, WALL_PAIRS
 from solver.kernels.cumulants import LIMIT
 from solver.kernels.velocity_sets import VelocitySet
 from solver.run.blood import MODELS
-from validation.textbook_links import Links, second_derivative
+from validation.textbook_links import Links, by_two, second_derivative
 from validation.textbook_matrices import Quadratic
 
 Rate = float | NDArray[np.float64]
@@ -145,23 +145,26 @@ def collide_cumulant(
 ) -> Array:
     """Cumulants relax (Geier, Schönherr, Pasquali and Krafczyk 2015); D3Q27 alone.
 
-    By definition: central moments are sums over the populations, which after collision solve 27 equations for them. In
-    the incompressible form fluid of density 1 collides, without w_i drho.
+    By definition: central moments are sums over the populations, which after collision solve 27 equations for them.
+    They are about the mean of the populations, which the force changes: u - F/(2 rho) before, u + F/(2 rho) after
+    collision. In the incompressible form fluid of density 1 collides, without w_i drho.
 
     The parameters are those of the module.
     """
     drho, u = moments(stencil, g, force, form)
     rho = density(drho, form)
-    at_rest = stencil.weights[:, None] * (rho - drho)
-    away = [c[:, None] - v for c, v in zip(stencil.velocities.T, u, strict=True)]
-    powers = np.stack([np.prod([c**n for c, n in zip(away, order, strict=True)], axis=0) for order in ORDERS])
-    central = np.einsum("kqn,qn->kn", powers, g + at_rest)
+    at_rest, gained = stencil.weights[:, None] * (rho - drho), force[:, None] / (2 * rho)
+    central = np.einsum("kqn,qn->kn", powers(stencil, u - gained), g + at_rest)
     cumulants = relaxed_cumulants(dict(zip(ORDERS, central / rho, strict=True)), u, omega_plus, omega_minus)
     after = np.stack([rho * moment(np.repeat(range(3), order).tolist(), cumulants) for order in ORDERS])
-    for axis in range(3):
-        after[ORDERS.index(order_of(axis))] = force[axis] / 2
-    solved = np.linalg.solve(powers.transpose(2, 0, 1), after.T[:, :, None])[:, :, 0].T
+    solved = np.linalg.solve(powers(stencil, u + gained).transpose(2, 0, 1), after.T[:, :, None])[:, :, 0].T
     return np.asarray(solved - at_rest)
+
+
+def powers(stencil: VelocitySet, mean: Array) -> Array:
+    """Products of powers of c_i - `mean` by the exponents of `ORDERS`, (27, 27, N)."""
+    away = [c[:, None] - v for c, v in zip(stencil.velocities.T, mean, strict=True)]
+    return np.stack([np.prod([c**n for c, n in zip(away, order, strict=True)], axis=0) for order in ORDERS])
 
 
 ORDERS = list(np.ndindex(3, 3, 3))
@@ -302,8 +305,10 @@ def slips(
 ) -> Array:
     """-6 w_i c_i.u_w of walls that meet a parabola, (L,): c_i.u_w = {s [Lambda + (tau - 1/2) k] - q^2/2} u''.
 
-    u'' is the second derivative of c_i.u at the node, 0 where there are not two nodes behind it; k is abs(q - 1/2) of
-    bouzidi, 1/2 of yu, 0 of others (:mod:`solver.boundary.parabolic_walls`).
+    u'' is the second derivative of c_i.u at the node; k is abs(q - 1/2) of bouzidi, 1/2 of yu, 0 of others. With one
+    node behind, walls nearer than half a link get nothing. With none the link is half-way: a wall half a link away or
+    more gets u + u'/2 + s Lambda u'' of a parabola that is 0 at the walls on both sides, between nothing and `FASTEST`
+    of u (:mod:`solver.boundary.parabolic_walls`).
 
     Parameters
     ----------
@@ -319,8 +324,17 @@ def slips(
     for _ in range(3):
         rows.append(np.where(rows[-1] < 0, -1, links.neighbour[back, rows[-1]]))
     along = [np.einsum("la,al->l", stencil.velocities[links.direction], velocity[:, row]) for row in rows]
-    slip = (share * even * (odd + part[walls]) - links.q**2 / 2) * second_derivative(links.q, along, rows[3] >= 0)
-    slip[rows[2] < 0] = 0
+    there, far = [row >= 0 for row in rows], links.q >= 0.5
+    second = np.where(there[2], second_derivative(links.q, along, there[3]), by_two(links.q, along))
+    slip = (share * even * (odd + part[walls]) - links.q**2 / 2) * second
+    slip[~there[2] & ~far] = 0
+    distance = np.full((len(stencil.weights), velocity.shape[1]), np.inf)
+    distance[links.direction, links.node] = links.q
+    behind = distance[back, links.node]
+    slope, second = along[0] * (1 / behind - 1 / links.q), -2 * along[0] / (links.q * behind)
+    between = along[0] + slope / 2 + share * even * odd * second
+    least, most = np.minimum(0, FASTEST * along[0]), np.maximum(0, FASTEST * along[0])
+    slip = np.where(there[1], slip, np.where(far, np.clip(between, least, most), 0))
     return np.asarray(-6 * stencil.weights[links.direction] * slip)
 
 

@@ -128,3 +128,8 @@ def second_derivative(q: Array, along: list[Array], fourth: NDArray[np.bool_]) -
     at_wall = along[0] + q * (along[0] - along[2] + 2 * parabola) / 2 + q**2 * parabola / 2
     by_wall = parabola - 6 * at_wall / (q * (q + 1) * (q + 2))
     return np.where(q >= 0.5, by_wall, parabola + np.where(fourth, third, 0))
+
+
+def by_two(q: Array, along: list[Array]) -> Array:
+    """At the node, of the parabola through the values at 0 and -1 that is 0 at q."""
+    return np.asarray(2 * (along[1] / (1 + q) - along[0] / q))

@@ -2,7 +2,7 @@
 """Lattice: all that a driver needs to run, in lattice units."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -222,12 +222,12 @@ def build_lattice(
     profiles = profiles or {opening.name: Profile("parabolic") for opening in nodes.openings}
     columns = np.arange(len(nodes.openings) + 1, dtype=np.int32) if columns is None else columns
     probe_node, probe_opening = opening_nodes(nodes)
-    links = wall_links(nodes, addresses, stride, walls, real, moving, slip)
+    links = wall_links(nodes, addresses, stride, walls, real, moving, slip, parabolic)
     return Lattice(
         count=nodes.count,
         stride=stride,
         addresses=addresses,
-        walls=replace(links, varies=parabolic),
+        walls=links,
         inlets=inlet_links(nodes, addresses, stride, profiles, columns, real),
         outlets=outlet_links(nodes, addresses, stride, columns, real),
         probe_node=probe_node,
@@ -245,9 +245,5 @@ def build_lattice(
         fp16=precision == "fp16",
         q=nodes.q,
         stencils=Stencils.of_nodes(nodes) if isotropic else Stencils.none(),
-        parabolic=(
-            ParabolicWalls.of_links(nodes, links, stride, walls, collision, rates, real)
-            if parabolic
-            else ParabolicWalls.none()
-        ),
+        parabolic=(ParabolicWalls.of_links(nodes, links, stride, rates, real) if parabolic else ParabolicWalls.none()),
     )

@@ -13,19 +13,27 @@ share s of the bracket, the velocity
 
     u_w = {s [Lambda + (tau - 1/2) (1 - a + b + c)/(4 m)] - q^2/2} u''
 
-along each link that has two fluid nodes behind it, from velocities that are taken every so many pairs of steps
-(:mod:`solver.kernels.isotropy`). It acts as the velocity of a moving wall does (:mod:`solver.boundary.walls`).
+along each link, from velocities that are taken every so many pairs of steps (:mod:`solver.kernels.isotropy`). It acts
+as the velocity of a moving wall does (:mod:`solver.boundary.walls`).
 
 The second derivative u'' is wanted at the node itself. That of the node and the two behind it, u(n) - 2 u(n - c_i) +
 u(n - 2 c_i), is the one at n - c_i: where a boundary layer is two or three spacings thick it is half of what it is at
 n, and the flow beside the wall too slow by some percent. So u'' is that of a cubic: through these three and the wall,
 where fluid is at rest, for q >= 1/2; through the node and three behind it where the wall is nearer, whose distance
-would be divided by; of the three alone where there is no fourth.
+would be divided by; of the three alone where there is no fourth. With one node behind it is that of a parabola which is
+0 at the wall, for q >= 1/2 alone.
 
-In slow flow the gradient of the pressure is nu laplace(u), and the whole expansion has
+In corners a link may end at a wall on both sides. Such a link bounces back half-way, and meets u + u'/2 + s Lambda u'':
+that of the parabola which is 0 at both walls is given to a wall half a link away or more. At most nine tenths of the
+node's velocity: what would follow from the whole of it would grow. Left half-way, the corners of a square duct whose
+walls are 0.95 spacings from their nodes took 1.5 % of the flow away, 10 nodes across.
+
+Beside openings half-way walls (:func:`solver.boundary.walls.at_openings`) get none.
+
+The gradient of the pressure is nu laplace(u) at a wall, and the whole expansion has
 [Lambda + (tau - 1/2) k] (u'' - laplace(u)/3). Along the links of a plane wall laplace(u) is u'', in a round pipe one to
-two u'': half of the bracket is left on average, with TRT. Cumulants, whose Lambda is that of their third order alone,
-are nearer to Poiseuille's flow with all of it (docs/validation/directions.md).
+two u'': a third to two thirds of the bracket are left, for which s stands. The third order of cumulants follows the same
+equation where their limiter does not act.
 """
 
 from dataclasses import dataclass
@@ -35,18 +43,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.boundary.walls import WALLS, WallLinks
+from solver.boundary.walls import WallLinks, at_openings
 from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.node_physics import node_function
 from solver.kernels.velocity_sets import velocity_set
 
-SHARES = {"bgk": 0.5, "trt": 0.5, "cumulant": 1.0}
-"""Of the bracket, s, by the collision model; others have no Lambda, and no such walls."""
+SHARE = 0.5
+"""Of the bracket, s."""
 WALL_PAIRS = 32
 """Pairs of steps after which the velocity of walls is found again where nothing else needs those of nodes."""
 
 NEAREST = 0.5
 """Distance of a wall, in lengths of the link, from which on fluid at rest there counts for the second derivative."""
+FASTEST = 0.9
+"""Part of the velocity of a node between two walls that a wall beside it gets at most."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +89,6 @@ class ParabolicWalls:
         nodes: Nodes,
         walls: WallLinks,
         stride: int,
-        scheme: str,
-        collision: str,
         rates: tuple[float, float],
         real: Any,
     ) -> "ParabolicWalls":
@@ -90,8 +98,6 @@ class ParabolicWalls:
         ----------
         nodes, stride : the geometry and the length of its rows of populations.
         walls : its links.
-        scheme : name of their scheme, one of :data:`solver.boundary.walls.WALLS`.
-        collision : name of the collision model, one of :data:`SHARES`.
         rates : (omega+, omega-) of it.
         real : type of the shares.
         """
@@ -99,36 +105,72 @@ class ParabolicWalls:
         back, node = np.divmod(walls.slot.astype(np.int64), stride)
         listed = nodes.wall_link_direction * np.int64(nodes.count) + nodes.wall_link_node
         order = np.argsort(listed)
-        place = np.searchsorted(listed, stencil.opposite[back] * nodes.count + node, sorter=order)
-        q = nodes.wall_link_q[order[place]].astype(np.float64)
+        place = order[np.searchsorted(listed, stencil.opposite[back] * nodes.count + node, sorter=order)]
+        q = nodes.wall_link_q[place].astype(np.float64)
         rows = np.tile(node, (4, 1))
         for direction in np.unique(back):
             mine, beside = back == direction, neighbours.along(int(direction))
             for k in (1, 2, 3):
                 before = rows[k - 1, mine]
                 rows[k, mine] = np.where(before < 0, -1, beside[before])
-        inside = rows[:3].min(axis=0) >= 0
-        leading, returning, arriving, factor = WALLS[scheme](q)
+        behind = _other_wall(nodes, listed[order], order, back * nodes.count + node)
+        a, b, c = (each.astype(np.float64) for each in (walls.a, walls.b, walls.c))
+        factor = (1 + a - b + c) / 2
         even, odd = (1 / rate - 0.5 for rate in rates)
-        of_scheme = SHARES[collision] * even * (odd + (1 - leading + returning + arriving) / (4 * factor))
-        slip = np.where(inside, 6 * stencil.weights[back] * factor * (of_scheme - q**2 / 2), 0)
+        of_scheme = SHARE * even * (odd + (1 - a + b + c) / (4 * factor))
+        weights = np.where(rows[1] < 0, between_walls(q, behind, of_scheme), before_wall(q, of_scheme, rows >= 0))
+        weights[:, at_openings(nodes)[place]] = 0
         # -6 w_i m c_i.u_w, and c_i = -c_o
-        share = slip * stencil.velocities[back].T
-        weights = second_derivative(q, rows[3] >= 0)
+        share = 6 * stencil.weights[back] * factor * stencil.velocities[back].T
         return cls(np.where(rows < 0, node, rows).astype(np.int32), weights.astype(real), share.astype(real))
 
 
-def second_derivative(q: NDArray[np.float64], fourth: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Weights (4, L) of the values at 0, -1, -2 and -3 in the second derivative at 0 of what is 0 at q.
+def before_wall(
+    q: NDArray[np.float64], of_scheme: NDArray[np.float64], there: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Weights (4, L) of the values at 0, -1, -2 and -3 in the velocity of a wall at q, where fluid is at rest.
 
     Parameters
     ----------
     q : (L,) distance of the wall.
-    fourth : (L,) whether there is a value at -3; where there is none and the wall is near, the other three serve alone.
+    of_scheme : (L,) what the scheme has of the second derivative.
+    there : (4, L) which of the four values there are. With two of them near walls get none, and with one all.
     """
-    with_wall = np.array([(q - 3) / q, 2 * (2 - q) / (1 + q), (q - 1) / (2 + q), np.zeros_like(q)])
+    none = np.zeros_like(q)
+    cubic = np.array([(q - 3) / q, 2 * (2 - q) / (1 + q), (q - 1) / (2 + q), none])
+    square = np.array([-2 / q, 2 / (1 + q), none, none])
     of_four, of_three = (np.array(w)[:, None] for w in ((2.0, -5.0, 4.0, -1.0), (1.0, -2.0, 1.0, 0.0)))
-    return np.where(q >= NEAREST, with_wall, np.where(fourth, of_four, of_three))
+    far = np.where(there[2], cubic, square * there[1])
+    second = np.where(q >= NEAREST, far, np.where(there[3], of_four, of_three * there[2]))
+    return (of_scheme - q**2 / 2) * second
+
+
+def between_walls(
+    q: NDArray[np.float64], behind: NDArray[np.float64], of_scheme: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Weights (4, L) where the link back ends at a wall, too, at the distance `behind`: the link stays half-way, and
+    the wall gets u + u'/2 + `of_scheme` u'' of the parabola that is 0 at both walls.
+
+    A wall nearer than half a link would have to move back, and gets no velocity.
+    """
+    own = 1 + (1 / behind - 1 / q) / 2 - 2 * of_scheme / (q * behind)
+    none = np.zeros_like(q)
+    return np.array([np.where((q >= NEAREST) & (behind < np.inf), np.clip(own, 0, FASTEST), 0), none, none, none])
+
+
+def _other_wall(
+    nodes: Nodes, listed: NDArray[np.int64], order: NDArray[np.intp], wanted: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Distance of the wall that the link back of each link ends at, infinite where it ends at none.
+
+    Parameters
+    ----------
+    listed, order : direction and node of all wall links as one number each, sorted, and their rows.
+    wanted : (L,) that of the links back.
+    """
+    found = np.minimum(np.searchsorted(listed, wanted), len(listed) - 1)
+    distance = nodes.wall_link_q[order[found]].astype(np.float64)
+    return np.where(listed[found] == wanted, distance, np.inf)
 
 
 @cache

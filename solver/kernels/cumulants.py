@@ -6,7 +6,10 @@ doi:10.1016/j.camwa.2015.05.001). With u the velocity of the node they follow fr
 
     k_abc = sum_i (c_ix - u_x)^a (c_iy - u_y)^b (c_iz - u_z)^c f_i,   a, b, c = 0, 1, 2,
 
-which are sums and differences along one axis after the other, and back.
+which are sums and differences along one axis after the other, and back. A force F changes the mean of the populations
+by F/rho, u lies in the middle: moments are about u - F/(2 rho) before and about u + F/(2 rho) after the collision, so
+that those of first order are 0. About u itself a force would leave -F/6 in those of third order, which is no cumulant,
+and would move walls.
 
 - Second order: what is sheared relaxes by omega+, the trace at once; both also make up for c_x^3 = c_x.
 - Third order: a part 1 - omega- of the sums and differences k_120 +- k_102, and so on, and of k_111 is kept, and less
@@ -66,9 +69,11 @@ def make_cumulant(real: Any, equilibrium: str) -> Any:
     def collide(g: Populations, rates: Populations, force: Populations) -> Populations:
         drho, x, y, z = macroscopic(g, force)
         rho, off = density(drho), zero if compressible else drho
-        k = to_x(to_y(to_z(placed(g, off), z), y), x)
-        k = relaxed(k, rho, rho - one, rates, (x, y, z), (half * force[0], half * force[1], half * force[2]))
-        return replaced(from_x(from_y(from_z(k, z), y), x), off)
+        gained = half / rho
+        a, b, c = gained * force[0], gained * force[1], gained * force[2]
+        k = to_x(to_y(to_z(placed(g, off), z - c), y - b), x - a)
+        k = relaxed(k, rho, rho - one, rates, (x, y, z))
+        return replaced(from_x(from_y(from_z(k, z + c), y + b), x + a), off)
 
     return collide
 
@@ -121,7 +126,7 @@ def _make_transforms(real: Any) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, A
 
 # long and many parameters because each moment is written out, in functions that close over the same numbers
 def _make_relaxed(real: Any) -> Any:
-    """Function ``(k, rho, rho - 1, rates, u, F/2) -> k*`` of central moments, less those of fluid of density 1 at rest.
+    """Function ``(k, rho, rho - 1, rates, u) -> k*`` of central moments, less those of fluid of density 1 at rest.
 
     Moments of fourth order and more are those of a distribution whose cumulants above the third are 0.
     """
@@ -165,7 +170,7 @@ def _make_relaxed(real: Any) -> Any:
         return (third + zz) * k120 + (third + yy) * k102 + four * yz * k111 + two * (xz * k021 + xy * k012)
 
     @node_function
-    def relaxed(k: Populations, rho: Any, drho: Any, rates: Populations, u: Populations, f: Populations) -> Populations:
+    def relaxed(k: Populations, rho: Any, drho: Any, rates: Populations, u: Populations) -> Populations:
         (
             k000, _, k002, _, k011, k012, k020, k021, _,
             _, k101, k102, k110, k111, _, k120, _, _,
@@ -187,9 +192,9 @@ def _make_relaxed(real: Any) -> Any:
         k222 = products + two * (squares + pairs) + eight * xy * xz * yz + four * k111 * k111
         even = ninth * drho
         return (
-            k000, f[2], rho * zz + base, f[1], rho * yz, rho * k012,
+            k000, zero, rho * zz + base, zero, rho * yz, rho * k012,
             rho * yy + base, rho * k021, rho * fourth(yy, zz, yz) + even,
-            f[0], rho * xz, rho * k102, rho * xy, rho * k111, rho * skew_fourth(zz, xz, yz, xy),
+            zero, rho * xz, rho * k102, rho * xy, rho * k111, rho * skew_fourth(zz, xz, yz, xy),
             rho * k120, rho * skew_fourth(yy, xy, yz, xz), rho * k122,
             rho * xx + base, rho * k201, rho * fourth(xx, zz, xz) + even,
             rho * k210, rho * skew_fourth(xx, xy, xz, yz), rho * k212,

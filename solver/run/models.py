@@ -29,7 +29,6 @@ need half as many of them as the others.
 
 from dataclasses import dataclass, replace
 
-from solver.boundary.parabolic_walls import SHARES
 from solver.kernels.collision import COLLISIONS, ON_D3Q27
 from solver.kernels.d3q19 import Q
 from solver.kernels.velocity_sets import D3Q19, D3Q27, VELOCITY_SETS
@@ -47,7 +46,7 @@ LAYERS, CUMULANT_LAYERS = 8, 4
 """Layers of nodes at outlets in which the viscosity rises."""
 MOST_THIRD_ORDER = 4.0
 """What the default Lambda, 2 (tau - 1/2) at most, makes of 2 (tau_3 - 1/2); more was not tried (own choice)."""
-WITH_LAMBDA = tuple(SHARES)
+WITH_LAMBDA = ("bgk", "trt", "cumulant")
 """Collision models that Lambda has a part in."""
 CLIMB_FACTOR = 1.5
 """Of the grid Reynolds number that a rung is for, what the speed of a run may reach on it."""

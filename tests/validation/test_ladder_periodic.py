@@ -22,13 +22,12 @@ from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, fit_to_wall, wall_shear_stress
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import build_lattice
-from solver.boundary.parabolic_walls import SHARES
 from solver.boundary.walls import WALLS
 from solver.domain.nodes import Nodes
 from solver.kernels.collision import ON_D3Q19, relaxation_rates
 from solver.kernels.storage import SCALE
 from solver.kernels.velocity_sets import velocity_set
-from solver.run.models import choose_models, choose_velocity_set
+from solver.run.models import WITH_LAMBDA, choose_models, choose_velocity_set
 from tests.solver.boundary.test_moving_walls import patched
 from tests.support.geometries import (
     images,
@@ -659,7 +658,7 @@ def shear_errors(
     """
     pipe = EndlessPipe((1, 2, 3), across / 2, tau, peak)
     lambda_trt = choose_models(collision, peak / pipe.viscosity, tau)[0].lambda_trt
-    driver = pipe.driver(collision, lambda_trt, walls, parabolic=parabolic and collision in SHARES)
+    driver = pipe.driver(collision, lambda_trt, walls, parabolic=parabolic and collision in WITH_LAMBDA)
     assert pipe.settle(driver, 2e-4)
     fitted, nearest = (100 * np.abs(shear - 1) for shear in wall_shear(pipe, driver))
     return rms(nearest), rms(fitted), float(np.percentile(fitted, 95))

@@ -9,7 +9,7 @@ import pytest
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import build_lattice
-from solver.boundary.parabolic_walls import SHARES
+from solver.boundary.parabolic_walls import SHARE
 from solver.kernels.collision import ON_D3Q19, relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES
 from solver.kernels.node_physics import EQUILIBRIA
@@ -136,8 +136,8 @@ def parabola(pipe: EndlessPipe, peak: float) -> np.ndarray:
         ("half-way", 0, 60),
         ("bouzidi", 0, 60),
         ("yu", 0, 60),
-        ("bouzidi", SHARES["trt"], 150),
-        ("yu", SHARES["trt"], 150),
+        ("bouzidi", SHARE, 150),
+        ("yu", SHARE, 150),
     ],
 )
 def test_a_pipe_of_one_period_is_the_drivers_in_a_box_of_many(walls, parabola, steps):

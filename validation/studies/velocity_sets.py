@@ -19,8 +19,9 @@ from pydantic import Field
 
 from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Pipe
-from solver.boundary.parabolic_walls import SHARES
+from solver.boundary.parabolic_walls import SHARE
 from solver.kernels.velocity_sets import D3Q19, D3Q27, VelocitySet
+from solver.run.models import WITH_LAMBDA
 from solver.runtime.errors import StageError
 from validation.evidence import Evidence
 from validation.goals import order
@@ -178,7 +179,7 @@ def computed(task: Task) -> PipeFlow:
     pipe, mean = task.pipe, task.mean
     rates = relaxation(task.tau, task.lambda_trt)  # regularised models take the first of them alone
     force = 8 * (task.tau - 0.5) / 3 * mean / pipe.radius**2 * pipe.unit
-    share = SHARES.get(task.collision, 0)
+    share = SHARE if task.collision in WITH_LAMBDA else 0
     solver = TextbookSolver(
         stencil, pipe.links(stencil), task.collision, rates, task.walls, force, form, parabola=share
     )
