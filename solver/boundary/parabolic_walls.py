@@ -32,8 +32,8 @@ Beside openings half-way walls (:func:`solver.boundary.walls.at_openings`) get n
 
 The gradient of the pressure is nu laplace(u) at a wall, and the whole expansion has
 [Lambda + (tau - 1/2) k] (u'' - laplace(u)/3). Along the links of a plane wall laplace(u) is u'', in a round pipe one to
-two u'': a third to two thirds of the bracket are left, for which s stands. The third order of cumulants follows the same
-equation where their limiter does not act.
+two u'': a third to two thirds of the bracket are left, for which s stands. The third order of cumulants follows the
+same equation where their limiter does not act.
 """
 
 from dataclasses import dataclass
