@@ -73,6 +73,9 @@ LIMITS: Mapping[str, Limit] = {
     "vessel that goes on more dimly, of the mask": Limit(
         WRONG, 10, "docs/validation/first-try.md, strangers: a person has to say where it is to end"
     ),
+    "vessel that goes on beyond the region, of the mask": Limit(
+        WRONG, 10, "docs/validation/first-try.md, strangers: a person has to say where it is to end"
+    ),
     "vessel that fades away, of the mask": Limit(
         0, 1, "docs/validation/first-try.md, strangers: a person has to look, whatever its size"
     ),
@@ -157,6 +160,7 @@ SHAPE = (
     "volume that one threshold misses",
     "wall under a layer of medium brightness",
     "vessel that goes on more dimly, of the mask",
+    "vessel that goes on beyond the region, of the mask",
     "vessel that fades away, of the mask",
     "calcium or metal at the wall, of the mask",
     "vessel with something bright in its wall",

@@ -255,18 +255,25 @@ def check_growth(table: list[Row], lumen: Lumen, found: Levels, settings: Segmen
         f" {below.voxels / max(above.voxels, 1):.1f} times (limit {leak.limit:.3g}, from segment.leak_growth; lumen"
         f" {found.lumen:.4g}, surroundings {found.surroundings:.4g})"
     )
-    raise LeakError(words, _advice(leak, lumen), leak.clear if lumen.control == "segment.lower" else None)
+    core = None
+    if leak.clear is not None:
+        core = np.zeros(lumen.mask.shape, bool)
+        box, part = next(iter(lumen.family([leak.clear])))
+        core[box] = part
+    raise LeakError(words, _advice(leak, lumen), leak.clear if lumen.control == "segment.lower" else None, core)
 
 
 class LeakError(StageError):
-    """A leak, with what may be done about it, and the lowest level that may be clear of it."""
+    """A leak, with what may be done about it, the lowest level that may be clear of it, and the mask at one, [z, y, x],
+    where it was found.
+    """
 
-    def __init__(self, words: str, advice: str, clear: float | None) -> None:
+    def __init__(self, words: str, advice: str, clear: float | None, core: Mask | None = None) -> None:
         super().__init__(
             f"{words}: {advice}, narrow the region to the vessel, part it from what it touches (segment.cut_planes), or"
             " smooth more (filter); if what joins is a branch of the vessel, give a seed in it"
         )
-        self.words, self.advice, self.clear = words, advice, clear
+        self.words, self.advice, self.clear, self.core = words, advice, clear, core
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,22 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.automatic import find_lower
+from pipeline.segmentation.beyond_region import keeps_whole
 from pipeline.segmentation.leak import LeakError
+from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Problem
-from pipeline.segmentation.region_growing import bounding_box, grow
+from pipeline.segmentation.region_growing import Box, bounding_box, grow
 from solver.runtime.errors import StageError
+
+MARGINS = (4, 3, 2, 1)
+"""Margins, voxels, of boxes around what is clear of the leak that are tried: they keep the vessel whole."""
 
 REACHES = (0.7, 0.5, 0.35, 0.25)
 """Reaches of smaller regions that are tried, over that of what grows from the seeds."""
@@ -23,38 +29,65 @@ MARGIN_MM = 5.0
 LEAST_REACH_MM = 5.0
 """A smaller region holds no stretch of a vessel that flow can be computed in."""
 
-Passes = Callable[[SegmentSettings, Volume], bool]
-"""Whether the stage takes the lumen that settings make in an image."""
+Tries = Callable[[SegmentSettings, Volume], dict[str, Any] | None]
+"""What the stage records of the lumen that settings make in an image; None where it refuses it."""
 
 
-def clear_of_leak(error: LeakError, problem: Problem, loaded: Volume, passes: Passes) -> str:
+def clear_of_leak(error: LeakError, problem: Problem, loaded: Volume, tries: Tries) -> str:
     """What is clear of a leak, tried: a threshold in place of a given one, or else a smaller region.
 
-    Where none passes, what was tried.
+    Where none passes, what was tried. Regions that keep the vessel whole come first, best one with no warning; of one
+    that ends it, it is said by how much, and the setting that goes with it makes that a failed check.
 
     Parameters
     ----------
     error : with the lowest level that may be clear of the leak.
     problem : as posed.
     loaded : the volume before the filter, whose voxels a region is told in.
-    passes : tries settings.
+    tries : settings.
     """
     levels = _levels(error, problem)
     for level in levels:
-        if passes(problem.settings.model_copy(update={"lower": level}), problem.filtered):
+        if tries(problem.settings.model_copy(update={"lower": level}), problem.filtered) is not None:
             return f"tried, passes: {'raise' if level > problem.lower else 'lower'} segment.lower to {level:g}"
-    tried = []
-    for part, setting, reach_mm in smaller_regions(problem, loaded):
-        if passes(problem.settings, part):
-            return (
-                f"tried, passes: a smaller region, what grows within {reach_mm:.0f} mm of the seeds,"
-                f" filter: {{region_mm: null, region_grown: null, region_voxels: {setting}}}"
-            )
-        tried.append(f"{reach_mm:.0f}")
+    asking, tried, whole = problem.settings.model_copy(update={"beyond_region": "tell"}), [], ""
+    for part, how in whole_regions(error, problem):
+        record = tries(asking, part)
+        if record is None or not keeps_whole(record["beyond_region"]):
+            tried.append(how)
+            continue
+        if not whole or not record["warnings"]:
+            whole = f"tried, passes: {_setting(part, how, loaded)}, in which the vessel is whole"
+        if not record["warnings"]:
+            break
+    if whole:
+        return whole
+    for part, reach_mm in smaller_regions(problem):
+        how = f"what grows within {reach_mm:.0f} mm of the seeds"
+        if (record := tries(asking, part)) is not None:
+            return f"tried, passes: {_setting(part, how, loaded)}{_ends(record['beyond_region'])}"
+        tried.append(how)
     thresholds = f"no threshold that was tried ({', '.join(f'{level:g}' for level in levels)}) passes" if levels else ""
-    regions = f"no smaller region that was tried, within {', '.join(tried)} mm of the seeds, passes" if tried else ""
+    regions = f"no smaller region that was tried ({', '.join(tried)}) passes" if tried else ""
     none = " and ".join(each for each in (thresholds, regions) if each)
     return f"{none or error.advice}: correct the seed" if levels else ", ".join(filter(None, (none, error.advice)))
+
+
+def _setting(part: Volume, how: str, loaded: Volume) -> str:
+    return (
+        f"a smaller region, {how}, filter: {{region_mm: null, region_grown: null, region_voxels:"
+        f" {_as_voxels(part, loaded)}}} and segment.beyond_region: tell"
+    )
+
+
+def _ends(beyond: dict[str, Any] | None) -> str:
+    """That a region ends the vessel, by what goes on beyond; empty where it keeps it."""
+    if beyond is None or keeps_whole(beyond):
+        return ""
+    return (
+        f", which ends the vessel: at least {beyond['volume_ml']:.3g} mL of it go on about {text_mm(beyond['mm'])} mm,"
+        " and a check of the report fails"
+    )
 
 
 def _levels(error: LeakError, problem: Problem) -> list[float]:
@@ -70,17 +103,37 @@ def _levels(error: LeakError, problem: Problem) -> list[float]:
     return list(dict.fromkeys(levels))
 
 
-def smaller_regions(problem: Problem, loaded: Volume) -> Iterator[tuple[Volume, str, float]]:
+def whole_regions(error: LeakError, problem: Problem) -> Iterator[tuple[Volume, str]]:
+    """Ever tighter boxes around what is clear of the leak: they leave out most of what lies beside the vessel, and none
+    of its length.
+
+    Parameters
+    ----------
+    error : with the mask at a level that is clear of the leak.
+    problem : as posed.
+
+    Yields
+    ------
+    part, how : the image in the box, and what it is.
+    """
+    if error.core is None or not error.core.any():
+        return
+    for margin in MARGINS:
+        part = _part(problem.filtered, bounding_box(error.core, margin=margin))
+        if part.voxels.shape != problem.filtered.voxels.shape:
+            yield part, f"{margin} voxels around what is clear of the leak"
+
+
+def smaller_regions(problem: Problem) -> Iterator[tuple[Volume, float]]:
     """Ever smaller boxes around what grows from the seeds within reach of them.
 
     Parameters
     ----------
     problem : as posed.
-    loaded : the volume before the filter.
 
     Yields
     ------
-    part, setting, reach_mm : the image in the box; the box as ``filter.region_voxels``; how far growth goes.
+    part, reach_mm : the image in the box; how far growth goes.
     """
     filtered, spacing_mm = problem.filtered, problem.filtered.spacing_mm[0]
     away = np.full(filtered.voxels.shape, np.inf)
@@ -100,13 +153,16 @@ def smaller_regions(problem: Problem, loaded: Volume) -> Iterator[tuple[Volume, 
             return
         near = grow(np.where((away <= reach_mm) & grown, 1.0, 0.0), problem.places, 1.0)
         box = bounding_box(near, margin=int(np.ceil(MARGIN_MM / spacing_mm)))
-        first = [side.start for side in box[::-1]]
-        voxels = filtered.voxels[box]
-        if voxels.shape == before:
+        part = _part(filtered, box)
+        if part.voxels.shape == before:
             continue
-        before = voxels.shape
-        part = Volume(voxels, filtered.spacing_mm, tuple(filtered.to_mm(first).tolist()), filtered.direction)
-        yield part, _as_voxels(part, loaded), reach_mm
+        before = part.voxels.shape
+        yield part, reach_mm
+
+
+def _part(volume: Volume, box: Box) -> Volume:
+    x, y, z = volume.to_mm([side.start for side in box[::-1]]).tolist()
+    return Volume(volume.voxels[box], volume.spacing_mm, (x, y, z), volume.direction)
 
 
 def _as_voxels(part: Volume, loaded: Volume) -> str:

@@ -231,6 +231,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
         trust.check("wall under a layer of medium brightness", "%", *_share(edge, "layer")),
         trust.check("vessel that goes on more dimly, of the mask", "%", *_share(edge, "beyond")),
+        trust.check("vessel that goes on beyond the region, of the mask", "%", *_share(segmentation, "beyond_region")),
         trust.check("vessel that fades away, of the mask", "%", *_share(segmentation, "faint_ends")),
         trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words),
         trust.check("volume behind a dark sheet in the lumen", "%", *_share(segmentation, "dark_sheet")),

@@ -21,6 +21,7 @@ from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.automatic import find_lower, find_seed, find_start
 from pipeline.segmentation.barrier import barrier, with_its_layers
+from pipeline.segmentation.beyond_region import keeps_whole, record_of_beyond_region
 from pipeline.segmentation.bridging import bridged
 from pipeline.segmentation.leak import LeakError, border_contact, check_border, check_contrast, check_growth, growth
 from pipeline.segmentation.leak_advice import clear_of_leak
@@ -89,7 +90,7 @@ def segment(
     ----------
     filtered : isotropic volume, voxels (Z, Y, X) float32.
     settings : method, seeds (LPS mm, voxels of `loaded`, markups), thresholds, cut planes, limits of the leak guard.
-    loaded : the volume before the filter; only its geometry is used.
+    loaded : the volume before the filter; its voxels tell what lies beyond the region.
     modality : ``CT``: intensities are HU, which tell contrast-filled blood from other tissue; None: unknown.
     log : where progress goes.
 
@@ -107,8 +108,12 @@ def segment(
         except StageError:
             return None
 
-    def passes(other: SegmentSettings, part: Volume = filtered) -> bool:
-        return tried(other, part) is not None
+    def recorded(other: SegmentSettings, part: Volume) -> dict[str, Any] | None:
+        found = tried(other, part)
+        return None if found is None else found.record
+
+    def passes(other: SegmentSettings) -> bool:
+        return tried(other) is not None
 
     try:
         return _found(filtered, settings, loaded, modality, log)
@@ -130,7 +135,7 @@ def segment(
             raise
         log.info("%s: looking for a threshold or a region that is clear of it", error)
         problem, _ = _pose(filtered, settings, loaded, modality, log)
-        raise LeakError(error.words, clear_of_leak(error, problem, loaded, passes), None) from None
+        raise LeakError(error.words, clear_of_leak(error, problem, loaded, recorded), None) from None
 
 
 def _changes_along(found: Segmentation | None) -> str:
@@ -214,6 +219,8 @@ def _found(
     record = found.record | record_of(problem, found, mask, holes, table, intensity, radii, loaded)
     record["doubts"] = [doubt.record for doubt in doubts]
     record["warnings"] += may_have_left(doubts)
+    record["beyond_region"] = beyond = record_of_beyond_region(problem, found.wall, mask, intensity, radii, loaded)
+    record["warnings"] += [beyond["words"]] if beyond and not keeps_whole(beyond) else []
     record |= {"voxels_given_back": (back := int(given_back.sum())), "voxels_filled": record["voxels_filled"] - back}
     record |= facts | {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
     return Segmentation(

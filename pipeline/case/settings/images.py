@@ -208,6 +208,12 @@ class SegmentSettings(Seeds):
         " accept: a failed check of the report instead",
     )
 
+    beyond_region: Literal["accept", "tell"] = Field(
+        "accept",
+        description="a vessel that the region (filter) ends though the image shows it go on; tell: a failed check says"
+        " where and by how much, as with a region that a refusal named",
+    )
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.upper is not None and self.lower is not None and self.upper <= self.lower:
