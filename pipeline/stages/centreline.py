@@ -16,7 +16,7 @@ from pipeline.geometry.branches.branch_files import row, write_lines
 from pipeline.geometry.branches.tree import Branch, Tree
 from pipeline.geometry.branches.tree_tracing import CutOffError, trace_tree
 from pipeline.haemodynamics.sections import least_section
-from pipeline.segmentation.gap_advice import of_cut_off, record_of
+from pipeline.segmentation.lumen_advice import of_cut_off, record_of
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job

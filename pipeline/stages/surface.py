@@ -67,7 +67,7 @@ from pipeline.geometry.surface.remesh import Shape, remesh_vessel
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.geometry.surface.thin import THIN_REMEDY, ThinPlaceError
 from pipeline.geometry.surface.volumes import tell_volumes
-from pipeline.segmentation.gap_advice import of_too_few_ends, record_of
+from pipeline.segmentation.lumen_advice import of_doubts, of_too_few_ends, record_of
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -357,10 +357,14 @@ def _compute(job: Job) -> None:
     settings = parse(SurfaceStage, job.settings, "--settings")
     try:
         surface = extract_surface(Volume.read(job.inputs["occupancy"]), settings, job.log)
-    except TooFewEndsError as error:
-        if not (explained := of_too_few_ends(record_of(job.inputs.get("segmentation")))):
+    except StageError as error:
+        record = record_of(job.inputs.get("segmentation"))
+        if isinstance(error, TooFewEndsError) and (explained := of_too_few_ends(record)):
+            refusal = StageError(f"{error.found}. {explained}")
+        elif doubt := of_doubts(record):
+            refusal = StageError(f"the lumen may not be the vessel: {doubt}. With the lumen as it is, {error}")
+        else:
             raise
-        refusal = StageError(f"{error.found}. {explained}")
         refusal.picture = error.picture
         raise refusal from None
     without_too_thin(surface, settings, settings.lattice, job).write(job)

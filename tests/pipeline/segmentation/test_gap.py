@@ -13,8 +13,8 @@ from scipy import ndimage
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.bridging import bridged, threads
-from pipeline.segmentation.gap_advice import of_cut_off, of_too_few_ends
 from pipeline.segmentation.levels import levels
+from pipeline.segmentation.lumen_advice import of_cut_off, of_doubts, of_too_few_ends
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.seeds import Seed
@@ -218,6 +218,19 @@ def test_what_was_joined_or_given_as_a_mask_is_not_advised_again():
     assert of_cut_off({}) == "" == of_cut_off({"gaps_joined": []})
     assert "segment.gaps: bridge" in of_cut_off({"beyond_ends": None})
     assert of_too_few_ends({}) == "" == of_too_few_ends({"beyond_ends": None})
+
+
+def test_a_surface_is_refused_with_the_setting_of_what_the_segmentation_doubts_and_with_no_other():
+    seam = {"words": "two lumens touch: set segment.cut_planes: [{point_mm: [1, 2, 3], normal: [0, 0, 1]}]"}
+    vein = {
+        "words": "a vein: set segment: {method: watershed, lower: 200, background_mm: [[1, 2, 3]]}"
+    }  # may be 14 % off
+    marked = {"words": "part them by discs marked on pick.html (segment.cut_planes)"}
+    warned = [each["words"] for each in (seam, vein, marked)]
+    assert of_doubts({"touching_lumens": seam, "other_brightness": vein, "warnings": warned}) == seam["words"]
+    for record in ({}, {"touching_lumens": marked, "other_brightness": vein, "warnings": warned}):
+        assert of_doubts(record) == ""
+    assert of_doubts({"touching_lumens": seam, "warnings": []}) == ""  # too little to be worth a warning
 
 
 def checks(folder: Path) -> list[dict]:

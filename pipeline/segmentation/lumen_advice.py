@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to do where a stage after the segmentation cannot go on because of a gap or a thread in the lumen of images."""
+"""What to do where a stage after the segmentation cannot go on because of the lumen of images: a gap or a thread in it,
+or what it holds beside the vessel.
+"""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,14 @@ BRIDGE = (
     "set segment.gaps: bridge, which joins both by a lumen one to two voxels across; how wide the vessel is there, the"
     " image does not tell"
 )
+
+DOUBTS = ("touching_lumens", "other_brightness", "local_edge", "dark_sheet", "bright_wall", "bright_rim")
+"""What the segmentation records of a lumen that may hold more or less than the vessel, as the checks of the report
+order it."""
+
+_SETTING = re.compile(r"\bsegment\.\w+: [\w\[]")
+"""One key with its value: methods between background seeds, named with several keys, leave a vessel up to 14 % too
+small, and no check says so."""
 
 
 def record_of(path: Path | None) -> dict[str, Any]:
@@ -36,6 +47,19 @@ def of_too_few_ends(record: dict[str, Any]) -> str:
         f"In line with an end of the mask a vessel as bright goes on: {places} (segmentation.html). It may be a"
         f" stenosis thinner than the image resolves: {BRIDGE}. If the vessel is closed there, no blood flows through it"
     )
+
+
+def of_doubts(record: dict[str, Any]) -> str:
+    """What a lumen may hold beside the vessel, with the setting that leaves it out: what is first of those that have
+    one, empty where none has.
+
+    Parameters
+    ----------
+    record : of :func:`record_of`.
+    """
+    warned = " ".join(record.get("warnings", ()))
+    found = ((record.get(key) or {}).get("words", "") for key in DOUBTS)
+    return next((words for words in found if words and words in warned and _SETTING.search(words)), "")
 
 
 def of_cut_off(record: dict[str, Any]) -> str:
