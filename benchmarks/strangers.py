@@ -31,19 +31,8 @@ from comparison import table  # noqa: E402
 
 from pipeline.stages import import_mask, segment  # noqa: E402
 from pipeline.stages.phantom import SeriesHeader, write_series  # noqa: E402
-from tests.support import (  # noqa: E402
-    strange_clinics,
-    strange_devices,
-    strange_files,
-    strange_given,
-    strange_images,
-    strange_programs,
-    strange_scans,
-)
+from tests.support import strangers  # noqa: E402
 from tests.support.advice import Values, Workflow, advised, follow, merged  # noqa: E402
-
-IMAGES = (strange_images, strange_devices, strange_clinics, strange_scans)
-GIVEN = (strange_given, strange_files, strange_programs)
 
 WIDE = 0.03
 """Error of the volume up to which it is right."""
@@ -61,8 +50,7 @@ FOLLOWED = (
 
 def of_image(kind: str, seed: int, folder: Path) -> tuple[Values, dict[str, Any]]:
     """A case with a drawn image, and the truth; every second one has its threshold given."""
-    maker = next(each for each in IMAGES if kind in each.KINDS)
-    drawn = maker.strange(kind, seed)
+    drawn = strangers.image(kind, seed)
     place = [[round(float(x), 2) for x in drawn.image.to_mm(drawn.seed)]]
     segmented: Values = {"seeds_mm": place} | ({"lower": round(drawn.half_way, 1)} if seed % 2 else {})
     if drawn.ct:
@@ -95,16 +83,11 @@ def tilt(folder: Path, tilt_deg: float) -> None:
         each.save_as(path)
 
 
-def of_given(kind: str, seed: int, folder: Path) -> tuple[Values, dict[str, Any]]:
-    """A case with a drawn mask or surface, and the truth."""
-    return next(each for each in GIVEN if kind in each.KINDS).strange(kind, seed, folder)
-
-
 def tried(kind: str, seed: int, folder: Path, until: str) -> dict[str, Any]:
     """Make and run one."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    maker = of_given if any(kind in each.KINDS for each in GIVEN) else of_image
+    maker = of_image if kind in strangers.IMAGES else strangers.given
     case, truth = maker(kind, seed, folder)
     workflow, began = Workflow(folder, until), time.process_time()
     found: dict[str, Any] = {"case": case, **truth}
@@ -202,7 +185,7 @@ def main() -> None:
         setattr(module, "draw", lambda *_, **__: None)  # noqa: B010
         setattr(module, "render", lambda *_, **__: "")  # noqa: B010
     records = {}
-    for kind in (kind for each in (*IMAGES, *GIVEN) for kind in each.KINDS):
+    for kind in (*strangers.IMAGES, *strangers.GIVEN):
         if not re.fullmatch(options.kinds, kind):
             continue
         for seed in range(*options.seeds):

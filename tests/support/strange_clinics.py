@@ -93,11 +93,3 @@ def bends_in_flow(rng: Random) -> Strange:
 
 
 KINDS: dict[str, Callable[[Random], Strange]] = {"padded": padded, "siphon": siphon, "bends-in-flow": bends_in_flow}
-
-FIRST = 40
-"""Number of the first kind, for the random numbers: those of other kinds go before."""
-
-
-def strange(kind: str, seed: int) -> Strange:
-    """One of a kind."""
-    return KINDS[kind](np.random.default_rng([seed, FIRST + list(KINDS).index(kind)]))

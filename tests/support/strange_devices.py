@@ -180,11 +180,3 @@ KINDS: dict[str, Callable[[np.random.Generator], Strange]] = {
     "dim-part": dim_part,
     "bright-thrombus": bright_thrombus,
 }
-
-FIRST = 20
-"""Number of the first kind, for the random numbers: those of strange_images go before."""
-
-
-def strange(kind: str, seed: int) -> Strange:
-    """One of a kind."""
-    return KINDS[kind](np.random.default_rng([seed, FIRST + list(KINDS).index(kind)]))

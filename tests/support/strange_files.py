@@ -139,11 +139,3 @@ KINDS: dict[str, Callable[[Random, Path], Drawn]] = {
     "surface-decimated": surface_decimated,
     "surface-jagged": surface_jagged,
 }
-
-FIRST = 60
-"""Number of the first kind, for the random numbers."""
-
-
-def strange(kind: str, seed: int, folder: Path) -> Drawn:
-    """One of a kind."""
-    return KINDS[kind](np.random.default_rng([seed, FIRST + list(KINDS).index(kind)]), folder)

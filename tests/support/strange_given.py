@@ -245,25 +245,20 @@ def surface_broken(rng: Random, folder: Path) -> Drawn:
 
 
 KINDS: dict[str, Callable[[Random, Path], Drawn]] = {
-    "mask-label": mask_label,
-    "mask-two": mask_two,
+    "mask-cropped": mask_cropped,
     "mask-float": mask_float,
     "mask-float-label": mask_float_label,
     "mask-holes": mask_holes,
-    "mask-thick": mask_thick,
+    "mask-label": mask_label,
     "mask-rough": mask_rough,
-    "mask-cropped": mask_cropped,
-    "surface-unit": surface_unit,
-    "surface-flipped": surface_flipped,
-    "surface-capped": surface_capped,
+    "mask-thick": mask_thick,
+    "mask-two": mask_two,
     "surface-aslant": surface_aslant,
-    "surface-crossing": surface_crossing,
-    "surface-shells": surface_shells,
-    "surface-mixed": surface_mixed,
     "surface-broken": surface_broken,
+    "surface-capped": surface_capped,
+    "surface-crossing": surface_crossing,
+    "surface-flipped": surface_flipped,
+    "surface-mixed": surface_mixed,
+    "surface-shells": surface_shells,
+    "surface-unit": surface_unit,
 }
-
-
-def strange(kind: str, seed: int, folder: Path) -> Drawn:
-    """One of a kind."""
-    return KINDS[kind](np.random.default_rng([seed, sorted(KINDS).index(kind)]), folder)

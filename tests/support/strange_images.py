@@ -497,33 +497,24 @@ def void(rng: np.random.Generator) -> Strange:
 
 
 KINDS: dict[str, Callable[[np.random.Generator], Strange]] = {
-    "gradient": gradient,
-    "stent": stent,
-    "calcium": calcium,
-    "vein": vein,
-    "thrombus": thrombus,
-    "flap": flap,
-    "near-occlusion": near_occlusion,
-    "thick-slices": thick_slices,
-    "needles": needles,
-    "corner": corner,
-    "streaks": streaks,
-    "bone": bone,
-    "kissing": kissing,
     "bias": bias,
+    "bone": bone,
+    "calcium": calcium,
+    "corner": corner,
+    "flap": flap,
+    "gradient": gradient,
+    "kissing": kissing,
+    "near-occlusion": near_occlusion,
+    "needles": needles,
     "saturated": saturated,
+    "stent": stent,
+    "streaks": streaks,
+    "thick-slices": thick_slices,
+    "thrombus": thrombus,
+    "vein": vein,
     "void": void,
     "gantry-tilt": gantry_tilt,
     "occlusion": occlusion,
     "dead-end": dead_end,
     "fading": fading,
 }
-
-LATER = {"gantry-tilt": 16, "occlusion": 17, "dead-end": 18, "fading": 19}
-NUMBERS = {kind: number for number, kind in enumerate(sorted(set(KINDS) - set(LATER)))} | LATER
-"""Of the kinds, for the random numbers: a new kind gets the next one, so that the others stay what they were."""
-
-
-def strange(kind: str, seed: int) -> Strange:
-    """One of a kind."""
-    return KINDS[kind](np.random.default_rng([seed, NUMBERS[kind]]))

@@ -212,11 +212,3 @@ KINDS: dict[str, Callable[[Random, Path], Drawn]] = {
     "surface-in-parts": surface_in_parts,
     "surface-membrane": surface_membrane,
 }
-
-FIRST = 100
-"""Number of the first kind, for the random numbers: those of other kinds go before."""
-
-
-def strange(kind: str, seed: int, folder: Path) -> Drawn:
-    """One of a kind."""
-    return KINDS[kind](np.random.default_rng([seed, FIRST + list(KINDS).index(kind)]), folder)

@@ -191,11 +191,3 @@ KINDS: dict[str, Callable[[Random], Strange]] = {
     "between-phases": between_phases,
     "jet-core": jet_core,
 }
-
-FIRST = 80
-"""Number of the first kind, for the random numbers: those of other kinds go before."""
-
-
-def strange(kind: str, seed: int) -> Strange:
-    """One of a kind."""
-    return KINDS[kind](np.random.default_rng([seed, FIRST + list(KINDS).index(kind)]))

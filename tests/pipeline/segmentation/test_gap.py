@@ -21,8 +21,8 @@ from pipeline.segmentation.seeds import Seed
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import Segmentation, segment
+from tests.support import strangers
 from tests.support.advice import Workflow, advised, follow, merged
-from tests.support.strange_images import strange
 from tests.support.variants import some
 
 NAME, JOINED = "volume beyond an end, in line with it", "gaps of the lumen that are joined"
@@ -128,7 +128,7 @@ def test_what_is_not_in_line_or_was_left_out_is_none(what):
 
 
 def doubted(kind: str, seed: int) -> bool:
-    drawn = strange(kind, seed)
+    drawn = strangers.image(kind, seed)
     filtered = filter_volume(drawn.image, FilterSettings())
     return not check_of(segment(filtered, SegmentSettings(seeds_voxel=(drawn.seed,)), drawn.image, "CT"))["passed"]
 
@@ -144,7 +144,7 @@ def test_the_advice_is_followed_through_the_workflow(tmp_path):
     """A vessel whose stenosis is 0.54 voxels in radius; its volume was 47 % too small with no failed check. Beside the
     blur of its wall, what joins both parts is 1 % of it.
     """
-    drawn = strange("near-occlusion", 842)
+    drawn = strangers.image("near-occlusion", 842)
     drawn.image.write(tmp_path / "image.nrrd")
     place = [float(x) for x in drawn.image.to_mm(drawn.seed)]
     case = {
@@ -168,7 +168,7 @@ def test_a_refusal_that_a_gap_or_a_thread_explains_is_led_on_by_joining_it(tmp_p
     """A mask whose one end tapers so that no section can be cut, and one that a single voxel joins, whose surface is
     pinched there. Both volumes come to within 3 %.
     """
-    drawn = strange("occlusion", seed)
+    drawn = strangers.image("occlusion", seed)
     drawn.image.write(tmp_path / "image.nrrd")
     case = {
         "input": {"volume": str(tmp_path / "image.nrrd")},

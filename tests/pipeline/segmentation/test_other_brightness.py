@@ -15,8 +15,8 @@ from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import segment
 from solver.runtime.errors import StageError
+from tests.support import strangers
 from tests.support.advice import advised, merged
-from tests.support.strange_devices import strange
 from tests.support.variants import some
 from tests.support.veins import beside_vein
 
@@ -128,7 +128,7 @@ def test_calcium_at_the_wall_fails_and_is_left_out_with_its_rim_as_advised():
 @pytest.mark.parametrize("number", some((5301, 5302, 5303, 5306), 5302, 5306))
 def test_coils_in_an_aneurysm_are_left_out_by_the_first_advice(number):
     """Packed with metal, of 6 to 40 % of what grows; the refusal, or the first failed check, names a limit."""
-    drawn = strange("coil-mass", number)
+    drawn = strangers.image("coil-mass", number)
     image = drawn.image.with_voxels(np.clip(drawn.image.voxels, -1024, 3071))
     filtered, case = filter_volume(image, FilterSettings()), {"segment": {"seeds_voxel": [list(drawn.seed)]}}
     case = merged(case, {"segment": {"lower": drawn.half_way}})
@@ -147,7 +147,7 @@ def test_coils_in_an_aneurysm_are_left_out_by_the_first_advice(number):
 @pytest.mark.parametrize("number", some(range(5310, 5314), 5313))
 def test_a_seed_in_dim_blood_is_advised_to_give_one_in_the_bright_part(number):
     """The ``segment.upper`` that was advised for calcium left half of the vessel."""
-    drawn = strange("dim-part", number)
+    drawn = strangers.image("dim-part", number)
     filtered, modality = filter_volume(drawn.image, FilterSettings()), "CT" if drawn.ct else None
     case = {"segment": {"seeds_voxel": [list(drawn.seed)], "method": "local"}}
     record = segment(filtered, SegmentSettings(**case["segment"]), drawn.image, modality).record
