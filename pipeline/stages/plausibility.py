@@ -229,6 +229,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("volume behind where two lumens touch", "%", *_share(segmentation, "touching_lumens")),
         trust.check("part of the mask of another brightness", "%", *_share(segmentation, "other_brightness")),
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
+        trust.check("volume that a wall between markers loses", "%", *_share(segmentation, "between_markers")),
         trust.check("wall under a layer of medium brightness", "%", *_share(edge, "layer")),
         trust.check("vessel that goes on more dimly, of the mask", "%", *_share(edge, "beyond")),
         trust.check("vessel that goes on beyond the region, of the mask", "%", *_share(segmentation, "beyond_region")),
