@@ -9,12 +9,13 @@ piece belongs to the vessel if it is about as wide: veins, organs and bone that 
 thinner. Where the contrast sinks into the noise, it ends.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.files.volume import Volume
 from pipeline.segmentation.levels import SHELL_VOXELS, Levels, soft_tissue
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box
@@ -150,10 +151,12 @@ def followed(problem: Problem, mask: Mask, found: Levels, wall: float, radii: ND
     wall : intensity at its wall; from there on nothing is soft tissue.
     radii : along the vessel, voxels.
     """
-    mask, closed, recent = mask.copy(), np.zeros_like(mask), mask
     radius, wide = float(radii.mean()), float(np.percentile(radii, BROAD))
+    step = REACH_VOXELS + max(STEP_VOXELS, round(wide))
+    problem, mask, inside = _widened(problem, mask, step)
+    closed, recent = np.zeros_like(mask), mask
     place: Index | None = None
-    before, step = int(mask.sum()), REACH_VOXELS + max(STEP_VOXELS, round(wide))
+    before = int(mask[inside].sum())
     margin = step + SHELL_VOXELS[1] + round(2 * length_of(radius))
     for _ in range(MOST):
         box = bounding_box(recent, margin=margin)
@@ -168,12 +171,33 @@ def followed(problem: Problem, mask: Mask, found: Levels, wall: float, radii: ND
         label, _ = ndimage.label(part | added)
         added &= np.isin(label, np.unique(label[part]))
         if place is None:
-            z, y, x = (int(n) + side.start for n, side in zip(_middle(fits), box, strict=True))
+            z, y, x = (
+                min(max(int(n) + side.start - step, 0), size.stop - step - 1)
+                for n, side, size in zip(_middle(fits), box, inside, strict=True)
+            )
             place = (x, y, z)
         mask[box] |= added
         recent = np.zeros_like(mask)
         recent[box] = added
-    return Followed(mask, place, int(mask.sum()) - before)
+    found_mask = mask[inside].copy()
+    added_voxels = int(found_mask.sum()) - before
+    return Followed(found_mask, place if added_voxels else None, added_voxels)
+
+
+def _widened(problem: Problem, mask: Mask, width: int) -> tuple[Problem, Mask, Box]:
+    """An image that goes on beyond its border as it is there, so that a vessel's last piece is a whole one, with its
+    mask; where the image lies in it.
+    """
+    filtered, barrier = problem.filtered, problem.barrier
+    x, y, z = filtered.to_mm([-width] * 3).tolist()
+    voxels = np.pad(filtered.voxels, width, mode="edge")
+    wide = replace(
+        problem,
+        filtered=Volume(voxels, filtered.spacing_mm, (x, y, z), filtered.direction),
+        barrier=None if barrier is None else np.pad(barrier, width, mode="edge"),
+    )
+    rows, columns, planes = (slice(width, width + n) for n in mask.shape[::-1])
+    return wide, np.pad(mask, width, mode="edge"), (planes, columns, rows)
 
 
 def _grown(

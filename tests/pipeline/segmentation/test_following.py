@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A vessel whose contrast fades is followed to its end, by the next step that a refusal or a failed check names."""
 
+import logging
 from dataclasses import replace
 from itertools import product
 
@@ -9,8 +10,11 @@ import pytest
 from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
-from pipeline.segmentation.following import SEEN
+from pipeline.files.volume import Volume
+from pipeline.segmentation.following import SEEN, followed
+from pipeline.segmentation.levels import levels
 from pipeline.segmentation.local_edge import LOCAL
+from pipeline.segmentation.problem import Problem
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import Segmentation, segment
@@ -119,3 +123,17 @@ def test_a_vessel_is_not_followed_into_a_wide_dim_body():
         found = by(drawn, lower=257.0, method=method, seeds_voxel=(made.seed_at(0.3),))
         within = found.lumen.voxels[ndimage.binary_erosion(body, iterations=4)]
         assert within.mean() < 0.02
+
+
+@pytest.mark.parametrize("length", range(30, 38))
+def test_a_vessel_is_followed_to_the_border_whatever_is_left_of_its_last_piece(length):
+    z, y, x = np.indices((length, 24, 24))
+    vessel = np.hypot(y - 12, x - 12) < 4
+    voxels = ndimage.gaussian_filter(np.where(vessel, 300.0, 40.0), 0.7).astype(np.float32)
+    image = Volume(voxels, (0.5,) * 3, (0.0, 0.0, 0.0), np.eye(3))
+    settings = SegmentSettings(seeds_voxel=((12, 12, 4),), lower=170)
+    problem = Problem(image, (), (), None, settings, 170.0, -np.inf, logging.getLogger("test"))
+    mask = vessel & (z < 12)
+    on = followed(problem, mask, levels(voxels, mask, [(12, 12, 4)], 170.0), 170.0, np.full(12, 4.0))
+    assert on.mask[-1].sum() == pytest.approx(vessel[-1].sum(), rel=0.1)  # voxels of the rim are at the threshold
+    assert on.added == on.mask[12:].sum()
