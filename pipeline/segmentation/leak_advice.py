@@ -50,25 +50,32 @@ def clear_of_leak(error: LeakError, problem: Problem, loaded: Volume, tries: Tri
     for level in levels:
         if tries(problem.settings.model_copy(update={"lower": level}), problem.filtered) is not None:
             return f"tried, passes: {'raise' if level > problem.lower else 'lower'} segment.lower to {level:g}"
-    asking, tried, whole = problem.settings.model_copy(update={"beyond_region": "tell"}), [], ""
-    for part, how in whole_regions(error, problem):
+    asking = problem.settings.model_copy(update={"beyond_region": "tell"})
+    tight, near, whole = list[str](), list[str](), ""
+    for part, margin in whole_regions(error, problem):
         record = tries(asking, part)
         if record is None or not keeps_whole(record["beyond_region"]):
-            tried.append(how)
+            tight.append(f"{margin}")
             continue
         if not whole or not record["warnings"]:
+            how = f"{margin} voxels around what is clear of the leak"
             whole = f"tried, passes: {_setting(part, how, loaded)}, in which the vessel is whole"
         if not record["warnings"]:
             break
     if whole:
         return whole
     for part, reach_mm in smaller_regions(problem):
-        how = f"what grows within {reach_mm:.0f} mm of the seeds"
         if (record := tries(asking, part)) is not None:
+            how = f"what grows within {reach_mm:.0f} mm of the seeds"
             return f"tried, passes: {_setting(part, how, loaded)}{_ends(record['beyond_region'])}"
-        tried.append(how)
+        near.append(f"{reach_mm:.0f}")
     thresholds = f"no threshold that was tried ({', '.join(f'{level:g}' for level in levels)}) passes" if levels else ""
-    regions = f"no smaller region that was tried ({', '.join(tried)}) passes" if tried else ""
+    kinds = (
+        f"{', '.join(tight)} voxels around what is clear of the leak" if tight else "",
+        f"within {', '.join(near)} mm of the seeds" if near else "",
+    )
+    tried = "; ".join(filter(None, kinds))
+    regions = f"no smaller region that was tried ({tried}) passes" if tried else ""
     none = " and ".join(each for each in (thresholds, regions) if each)
     return f"{none or error.advice}: correct the seed" if levels else ", ".join(filter(None, (none, error.advice)))
 
@@ -103,7 +110,7 @@ def _levels(error: LeakError, problem: Problem) -> list[float]:
     return list(dict.fromkeys(levels))
 
 
-def whole_regions(error: LeakError, problem: Problem) -> Iterator[tuple[Volume, str]]:
+def whole_regions(error: LeakError, problem: Problem) -> Iterator[tuple[Volume, int]]:
     """Ever tighter boxes around what is clear of the leak: they leave out most of what lies beside the vessel, and none
     of its length.
 
@@ -114,14 +121,14 @@ def whole_regions(error: LeakError, problem: Problem) -> Iterator[tuple[Volume, 
 
     Yields
     ------
-    part, how : the image in the box, and what it is.
+    part, margin : the image in the box; voxels around what is clear.
     """
     if error.core is None or not error.core.any():
         return
     for margin in MARGINS:
         part = _part(problem.filtered, bounding_box(error.core, margin=margin))
         if part.voxels.shape != problem.filtered.voxels.shape:
-            yield part, f"{margin} voxels around what is clear of the leak"
+            yield part, margin
 
 
 def smaller_regions(problem: Problem) -> Iterator[tuple[Volume, float]]:
