@@ -24,6 +24,8 @@ from numba.core.imputils import lower_builtin
 from numba.core.registry import CPUDispatcher
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 
+from solver.kernels.turns import Turn
+
 __all__ = [
     "AbstractTemplate",
     "InnerFunction",
@@ -124,7 +126,30 @@ class _ByContent:
 
 
 class KernelCache(_ByContent, FunctionCache):
-    """Where loops are kept that run on the CPU."""
+    """Where loops are kept that run on the CPU. Of processes that need the same one at once, one compiles it."""
+
+    _turn: Turn | None = None
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """What is on disk; where nothing is, after those that compile the same loop."""
+        if (found := super().load_overload(signature, context)) is None:
+            key = self._index_key(signature, context.codegen())
+            self._turn = Turn(f"{self.cache_path} {key}")
+            self._turn.begin()
+            found = super().load_overload(signature, context)
+        return found
+
+    def in_turn(self, compile_it: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The compilation of a dispatcher which, however it ends, lets others have their turn."""
+
+        def compile_in_turn(signature: Any) -> Any:
+            try:
+                return compile_it(signature)
+            finally:
+                if self._turn:
+                    self._turn.end()
+
+        return compile_in_turn
 
 
 @cache
@@ -186,4 +211,6 @@ def simulated_memory(array: Any) -> Any:
 def keep(compiled: Any, where: Any) -> Any:
     """Let a compiled function, or kernel, be kept in a cache; the function."""
     compiled._cache = where
+    if isinstance(where, KernelCache):
+        compiled.compile = where.in_turn(compiled.compile)
     return compiled

@@ -2,6 +2,7 @@
 """What breaks when Numba changes what it does not document, and that one module alone uses that.
 
 - `FunctionCache`, `CUDACache`, `_index_key`, `_cache`: without them each run compiles its loops and kernels again.
+- `load_overload`, and a dispatcher's `compile`: without them ranks that begin together compile the same loops.
 - `CPUDispatcher`, `_compiler`, `add_overload`, `_compile_for_args`: without them each function of a node is compiled
   for calls from Python, too, and the first run of a model takes half as long again.
 - `_FunctionCompiler`, `Flags`, `compile_extra`, `JITCodeLibrary`, `insert_user_function`: without them each function of
@@ -22,7 +23,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numba import config, njit
+from numba import TypingError, config, njit
 
 from solver.kernels import numba_internals
 from solver.kernels.compilation import cached_njit
@@ -73,6 +74,46 @@ def test_a_loop_is_found_on_disk_by_its_digest(tmp_path, monkeypatch):
     for function, hits in ((first, 0), (again, 1), (other, 0)):
         assert function(3) == 6
         assert sum(function.stats.cache_hits.values()) == hits
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_loop_that_another_process_compiles_is_waited_for(tmp_path, monkeypatch):
+    """The turn is begun where nothing is on disk, looks there again, and is ended whatever comes of it."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    said: list[str] = []
+
+    class Waiting:
+        """Of a loop that another compiles meanwhile, if there is another."""
+
+        def __init__(self, thing: str) -> None:
+            assert str(tmp_path) in thing
+
+        def begin(self) -> None:
+            said.append("begin")
+            if others:
+                others.pop()(3)
+
+        def end(self) -> None:
+            said.append("end")
+
+    def double(x):
+        return 2 * x
+
+    def compiled(function):
+        return numba_internals.keep(njit(function), numba_internals.KernelCache(function, lambda: function.__name__))
+
+    monkeypatch.setattr(numba_internals, "Turn", Waiting)
+    others = [other := compiled(double)]
+    assert (here := compiled(double))(3) == 6
+    assert [sum(each.stats.cache_hits.values()) for each in (other, here)] == [0, 1]
+    assert said == ["begin", "begin", "end", "end"]
+
+    def wrong(x):
+        return x.of_no_number
+
+    with pytest.raises(TypingError):
+        compiled(wrong)(3)
+    assert said[4:] == ["begin", "end"]
 
 
 @pytest.mark.skipif(config.ENABLE_CUDASIM, reason="the simulator has no memory of other processes")
