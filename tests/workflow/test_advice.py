@@ -680,11 +680,12 @@ def test_a_main_vessel_whose_end_stays_closed(kind, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def twigged(tmp_path_factory) -> Path:
-    """A vessel with a side branch that carries a tenth of the flow."""
+def twigged(tmp_path_factory) -> tuple[Workflow, Values]:
+    """A vessel with a side branch that carries a tenth of the flow, whose surface and lines all tests share."""
     lumen = with_twig(np.random.default_rng(20), 0.42)
     mask = lumen.with_voxels((lumen.voxels >= 0.5).astype(np.uint8))
-    return written(mask, tmp_path_factory.mktemp("twig") / "a.nrrd")
+    folder = tmp_path_factory.mktemp("twig")
+    return Workflow(folder, "voxelize"), {"input": {"mask": str(written(mask, folder / "a.nrrd"))}} | FLOW
 
 
 SIZES: dict[str, Values] = {
@@ -696,26 +697,28 @@ SIZES: dict[str, Values] = {
 
 
 @pytest.mark.parametrize("fault", some(SIZES, "little memory, nodes counted", "too coarse for the branch"))
-def test_lattices_that_do_not_fit(fault, twigged, tmp_path):
-    values = {"input": {"mask": str(twigged)}, "voxelize": SIZES[fault]} | FLOW
-    assert passed(follow(Workflow(tmp_path, "voxelize").run, values))
+def test_lattices_that_do_not_fit(fault, twigged):
+    workflow, values = twigged
+    workflow.until = "voxelize"
+    assert passed(follow(workflow.run, values | {"voxelize": SIZES[fault]}))
 
 
 @pytest.mark.parametrize("chosen", [{"spacing_mm": 0.2}, pytest.param({"nodes_across": 20}, marks=pytest.mark.slow)])
-def test_what_the_solver_s_device_cannot_hold(chosen, twigged, tmp_path):
+def test_what_the_solver_s_device_cannot_hold(chosen, twigged):
     """The solver's advice leads to that of voxelize, which leads to a lattice that the device holds."""
-    workflow = Workflow(tmp_path, "decompose")
+    workflow, values = twigged
+    workflow.until = "decompose"
 
     def run(values: Values) -> Refusal | None:
         if refusal := workflow.run(values):
             return refusal
         try:
-            forecast(node_files.load(tmp_path / "nodes.h5"), "fp32", 10, SMALL)
+            forecast(node_files.load(workflow.folder / "nodes.h5"), "fp32", 10, SMALL)
         except StageError as error:
             return Refusal("solve", str(error))
         return None
 
-    steps = follow(run, {"input": {"mask": str(twigged)}, "voxelize": chosen} | FLOW)
+    steps = follow(run, values | {"voxelize": chosen})
     assert passed(steps)
     assert steps[0].refusal.stage == "solve"
 
