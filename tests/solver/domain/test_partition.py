@@ -318,7 +318,7 @@ def test_flow_file_of_parts_is_that_of_the_whole(tmp_path, caplog):
     parted = node_arrays.load(tmp_path / "nodes.h5")
     assert parted.parts == 3
     assert np.array_equal(parted.part, part)
-    wanted, summaries = settings(max_steps=200, collision=QUICK[0], precision=QUICK[1]), []
+    wanted, summaries = settings(max_steps=200, collision="trt"), []
     with caplog.at_level(logging.INFO):
         for name, domain in (("whole", nodes), ("parts", parted)):
             paths = tmp_path / f"{name}.vtkhdf", tmp_path / f"{name}.csv"

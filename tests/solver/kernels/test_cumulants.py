@@ -13,6 +13,7 @@ from solver.kernels.velocity_sets import D3Q27
 from solver.run.models import CUMULANT_LAMBDA, choose_velocity_set
 from tests.solver.kernels.test_velocity_sets import driven
 from tests.support.geometries import periodic_pipe, pipe
+from tests.support.simulator import interpreted
 from validation.textbook import TextbookSolver
 from validation.textbook_links import find_links
 
@@ -29,18 +30,23 @@ def at_equilibrium(drho: float, u: tuple[float, ...], compressible: bool) -> NDA
     return (1 + drho) * product - D3Q27.weights if compressible else product + (drho - 1) * D3Q27.weights
 
 
-@settings(deadline=None)  # the first example compiles
+@settings(deadline=None)
 @given(
     drho=st.floats(-0.1, 0.1),
     u=SPEEDS,
     tau=st.floats(0.5005, 2),
     equilibrium=st.sampled_from(("incompressible", "compressible")),
 )
-def test_fluid_in_uniform_motion_stays_as_it_is(drho, u, tau, equilibrium):
+def require_rest_in_motion(drho, u, tau, equilibrium):
     g = at_equilibrium(drho, u, equilibrium == "compressible")
     collide = make_collision("cumulant", np.float64, equilibrium, 27)
     found = collide(tuple(g), relaxation_rates(tau, CUMULANT_LAMBDA), (0.0, 0.0, 0.0))
     np.testing.assert_allclose(found, g, rtol=0, atol=1e-15)  # round-off of populations of up to 0.3
+
+
+def test_fluid_in_uniform_motion_stays_as_it_is():
+    """Interpreted, since each equilibrium takes two seconds to compile; test_collision.py has compiled cumulants."""
+    interpreted("from tests.solver.kernels.test_cumulants import require_rest_in_motion; require_rest_in_motion()")
 
 
 def viscosity_of_a_moving_wave(collision: str, speed: float) -> float:

@@ -48,7 +48,7 @@ def test_one_module_reaches_what_numba_does_not_document():
             if file.relative_to(ROOT).as_posix() == INTERNALS:
                 continue
             text = file.read_text(encoding="utf-8")
-            assert imported(text) <= DOCUMENTED, file
+            assert "numba" not in text or imported(text) <= DOCUMENTED, file
             assert "._cache" not in text, file
 
 
