@@ -52,12 +52,13 @@ def run(nodes: Nodes, wanted: SolveSettings, folder: Path, checkpoints: Checkpoi
     return solve(nodes, wanted, folder / "flow.vtkhdf", folder / "monitor.csv", LOG, checkpoints)
 
 
-def killed_at(step: int) -> Any:
-    """The process ends when steps beyond this one are to be done."""
+def killed_at(step: int, spacing_mm: float | None = None) -> Any:
+    """The process ends when steps beyond this one are to be done, of the lattice of a spacing, if one is given."""
     at = BoundarySchedule.at
 
     def until(boundary_schedule: BoundarySchedule, first: int, last: int) -> np.ndarray:
-        if last > step:
+        here = spacing_mm is None or boundary_schedule.units.dx_m == pytest.approx(1e-3 * spacing_mm)
+        if here and last > step:
             raise KilledError
         return at(boundary_schedule, first, last)
 

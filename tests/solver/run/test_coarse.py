@@ -4,21 +4,19 @@
 import json
 import logging
 from dataclasses import asdict, replace
-from unittest import mock
 
 import numpy as np
 import pytest
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.domain.nodes import Nodes
-from solver.run.boundary_schedule import BoundarySchedule
-from solver.run.checkpoint import Checkpoints
 from solver.run.flow_file import read_flow
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, SolveSettings
 from solver.run.solve import solve
 from solver.run.start import Start
 from solver.runtime.errors import StageError
+from tests.solver.run.test_checkpoint import KilledError, kept, killed_at
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings
 from tests.support.geometries import hollow, pipe, round_opening, stenosis, step
 from tests.support.unsteady_flows import drawn as unsteady
@@ -114,22 +112,6 @@ def test_one_layer_of_nodes_stays_one(tmp_path):
     assert coarse < rest
 
 
-class KilledError(Exception):
-    """Stands for the end of the process."""
-
-
-def killed_at(most, spacing_mm):
-    """The process ends when the lattice of this spacing is to go beyond a step."""
-    at = BoundarySchedule.at
-
-    def until(boundary_schedule, first, last):
-        if last > most and boundary_schedule.units.dx_m == pytest.approx(spacing_mm * 1e-3):
-            raise KilledError
-        return at(boundary_schedule, first, last)
-
-    return mock.patch.object(BoundarySchedule, "at", until)
-
-
 def test_a_run_that_was_stopped_leaves_the_bits_of_one_that_was_not(tmp_path):
     """Stopped while the coarse flow settles it begins again; stopped later it goes on, with its corrections."""
     nodes, wanted = drawn(3)
@@ -138,8 +120,8 @@ def test_a_run_that_was_stopped_leaves_the_bits_of_one_that_was_not(tmp_path):
     assert whole["start"]["corrections"] >= 3
     for last, spacing_mm in ((100, 2 * SPACING_MM), (550, SPACING_MM)):
         with pytest.raises(KilledError), killed_at(last, spacing_mm):
-            run(nodes, wanted, tmp_path / "stopped", Checkpoints(tmp_path / "checkpoint", "run", 0.0, LOG))
-    found, _ = run(nodes, wanted, tmp_path / "stopped", Checkpoints(tmp_path / "checkpoint", "run", 3600.0, LOG))
+            run(nodes, wanted, tmp_path / "stopped", kept(tmp_path))
+    found, _ = run(nodes, wanted, tmp_path / "stopped", kept(tmp_path, 3600.0))
     assert {key: value for key, value in found["start"].items() if key != "seconds"} == {
         key: value for key, value in whole["start"].items() if key != "seconds"
     }
