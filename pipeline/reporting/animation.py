@@ -8,7 +8,7 @@ stand, so that all over the vessel they are equally dense, and drawn with a tail
 
 import io
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -46,7 +46,6 @@ THICK = 0.045
 """Radius of a tail as a part of the radius of the smallest opening."""
 
 TAIL_POINTS = 6
-LONGEST = 700
 DOTS_PER_INCH = 110
 COLOURS, BAR_ROWS = 160, 200
 """Colours of the file; so many rows of the colour map are among the pixels that they are chosen for."""
@@ -92,19 +91,28 @@ def animate(
     speeds = (0.0, float(np.percentile(paths.speed_m_s, SPEED_PERCENTILE)) if len(paths.speed_m_s) else 1.0)
     radius = min((opening.radius_mm for opening in nodes.openings), default=min(view.width_mm, view.height_mm) / 12)
     moments = np.arange(frames) * round_s / frames
+    lines = _tails(paths, nodes, shown, phase_s, moments, round_s, tail_s)
+    clock = [f"{moment:.3f} s of a cycle of {round_s:.3f} s" if period_s else f"{moment:.3f} s" for moment in moments]
     progress = Progress(log, frames, "pictures")
-    glass = render.see_through_actors(wall) if render.window_class() else []
-    images = []
-    with render.Canvas(view, LONGEST) if glass else nullcontext() as canvas:
-        for done, moment in enumerate(moments.tolist(), 1):
-            lines = _tails(paths, nodes, shown, phase_s, moment, round_s, tail_s)
-            if canvas is None:
-                images.append(draw_flat(wall, lines, radius, speeds, view, LONGEST))
-            else:
-                tubes = [render.tube_actor(lines, THICK * radius, speeds, SPEED_COLOURS)] if lines else []
-                images.append(canvas.picture([*glass, *tubes], view))
-            progress.update(done)
-    pictures = _captioned(images, view, speeds, moments, round_s, period_s is not None)
+
+    def drawn(chosen: Iterable[int], factor: float) -> Iterator[Image.Image]:
+        caption = _Caption(view, speeds, factor)
+        with render.Canvas(view, caption.longest) if render.window_class() else nullcontext() as canvas:
+            glass = render.see_through_actors(wall) if canvas else []
+            for k in chosen:
+                if canvas is None:
+                    image = draw_flat(wall, lines[k], radius, speeds, view, caption.longest)
+                else:
+                    tubes = [render.tube_actor(lines[k], THICK * radius, speeds, SPEED_COLOURS)] if lines[k] else []
+                    image = canvas.picture([*glass, *tubes], view)
+                yield caption.around(image, clock[k])
+
+    pairs = [k + next_one for k in (0, frames // 2) for next_one in (0, 1)]
+    factor = _fitting(list(drawn(pairs, 1.0)), frames)
+    pictures = []
+    for picture in drawn(range(frames), factor):
+        pictures.append(picture)
+        progress.update(len(pictures))
     return Animation(_to_gif(pictures), render.window_class() or "matplotlib")
 
 
@@ -140,21 +148,27 @@ def _tails(
     nodes: Nodes,
     rows: NDArray[np.int64],
     phase_s: NDArray[np.float64],
-    moment_s: float,
+    moments_s: NDArray[np.float64],
     round_s: float,
     tail_s: float,
-) -> list[NDArray[np.float64]]:
-    """Where particles are and were, each (TAIL_POINTS, 4): x, y, z in mm and speed in m/s; the newest point last."""
-    found, lasted = [], paths.lasted_s()
+) -> list[list[NDArray[np.float64]]]:
+    """Where particles are and were at each moment, each (TAIL_POINTS, 4): x, y, z in mm and speed in m/s; the newest
+    point last.
+    """
+    found: list[list[NDArray[np.float64]]] = [[] for _ in moments_s]
+    lasted = paths.lasted_s()
     back: NDArray[np.float64] = np.linspace(-tail_s, 0, TAIL_POINTS)
     for row, phase in zip(rows.tolist(), phase_s.tolist(), strict=True):
         part = slice(paths.offsets[row], paths.offsets[row + 1])
         age, lasts = paths.time_s[part] - paths.released_s[row], lasted[row]
-        table = np.column_stack((paths.place[part] * nodes.spacing_mm + nodes.origin_mm, paths.speed_m_s[part]))
-        for head in np.arange((moment_s - phase) % round_s, lasts + tail_s, round_s):
-            at = np.clip(head + back, 0, lasts)
-            if at[-1] > at[0]:
-                found.append(np.column_stack([np.interp(at, age, table[:, k]) for k in range(4)]))
+        heads = [np.arange((moment - phase) % round_s, lasts + tail_s, round_s) for moment in moments_s.tolist()]
+        of_moment = np.repeat(np.arange(len(heads)), [len(each) for each in heads])
+        at = np.clip(np.concatenate(heads)[:, None] + back, 0, lasts)
+        place, speed = paths.place[part] * nodes.spacing_mm + nodes.origin_mm, paths.speed_m_s[part]
+        tables = np.stack([np.interp(at, age, values) for values in (*place.T, speed)], axis=-1)
+        for k, moment in enumerate(of_moment.tolist()):
+            if at[k, -1] > at[k, 0]:
+                found[moment].append(tables[k])
     return found
 
 
@@ -202,44 +216,95 @@ def draw_flat(
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-def _captioned(
-    images: Sequence[NDArray[np.uint8]],
-    view: View,
-    speeds: tuple[float, float],
-    moments_s: NDArray[np.float64],
-    round_s: float,
-    periodic: bool,
-) -> list[Image.Image]:
-    """Pictures with scale bar, patient directions, colour bar and the time."""
-    figure = figures.speed_figure(images[0], view, speeds)
-    figure.set_dpi(DOTS_PER_INCH)
-    canvas, axes = FigureCanvasAgg(figure), figure.axes[0]
-    clock_text = axes.text(0.01, 0.99, "", transform=axes.transAxes, ha="left", va="top", color=figures.INK, fontsize=9)
-    canvas.draw()
-    figure.set_layout_engine("none")  # found once: the pictures differ in nothing that takes room
-    found = []
-    for image, moment in zip(images, moments_s, strict=True):
-        axes.images[0].set_data(image)
-        clock_text.set_text(f"{moment:.3f} s of a cycle of {round_s:.3f} s" if periodic else f"{moment:.3f} s")
-        canvas.draw()
-        found.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
-    return found
+class _Caption:
+    """Scale bar, patient directions, colour bar and the time around pictures: drawn once, but for the time.
+
+    Parameters
+    ----------
+    view : of the pictures.
+    speeds : range of the colours.
+    factor : on the size.
+
+    Attributes
+    ----------
+    longest : longer side of a picture in pixels.
+    """
+
+    def __init__(self, view: View, speeds: tuple[float, float], factor: float) -> None:
+        figure = figures.speed_figure(np.full((1, 1, 3), 255, np.uint8), view, speeds)
+        figure.set_dpi(DOTS_PER_INCH * factor)
+        figure.patch.set_visible(False)
+        self._canvas, self._axes = FigureCanvasAgg(figure), figure.axes[0]
+        self._axes.images[0].remove()
+        self._clock = self._axes.text(
+            0.01, 0.99, "", transform=self._axes.transAxes, ha="left", va="top", color=figures.INK, fontsize=9
+        )
+        self._canvas.draw()
+        self._without_time = self._canvas.copy_from_bbox(figure.bbox)
+        room = self._axes.get_window_extent()
+        self._place = round(room.x0), round(figure.bbox.height - room.y1)
+        self.longest = round(max(room.width, room.height))
+
+    def around(self, image: NDArray[np.uint8], time: str) -> Image.Image:
+        """A picture with its caption."""
+        self._canvas.restore_region(self._without_time)
+        self._clock.set_text(time)
+        self._axes.draw_artist(self._clock)
+        words = Image.fromarray(np.asarray(self._canvas.buffer_rgba()))
+        picture = Image.new("RGB", words.size, "white")
+        picture.paste(Image.fromarray(image), self._place)
+        picture.paste(words, mask=words)
+        return picture
+
+
+def _fitting(pairs: Sequence[Image.Image], frames: int) -> float:
+    """Factor on the size of pictures with which a file of so many is small enough, about.
+
+    Parameters
+    ----------
+    pairs : pictures, each second of which follows the one before; a file holds of it what differs from that.
+    frames : number of pictures.
+    """
+    factor = 1.0
+    while True:
+        scaled = _scaled(pairs, factor)
+        palette = _palette(scaled)
+        alone, both = (
+            sum(len(_encoded(scaled[k : k + count], palette)) for k in range(0, len(scaled), 2)) for count in (1, 2)
+        )
+        if (alone + (frames - 1) * (both - alone)) / (len(scaled) // 2) <= MAX_BYTES:
+            return factor
+        factor *= SMALLER
 
 
 def _to_gif(pictures: Sequence[Image.Image]) -> bytes:
     """A GIF that repeats, of pictures as large as the limit of its size allows, all with the same colours."""
     factor = 1.0
     while True:
-        size = round(pictures[0].width * factor), round(pictures[0].height * factor)
-        scaled = [each.resize(size, Image.Resampling.LANCZOS) if factor < 1 else each for each in pictures]
-        bar = (colour_map(SPEED_COLOURS)(np.linspace(0, 1, size[0])) * 255).round().astype(np.uint8)
-        sample = np.concatenate([scaled[0], scaled[len(scaled) // 2], np.tile(bar[:, :3], (BAR_ROWS, 1, 1))])
-        palette = Image.fromarray(sample).quantize(COLOURS, dither=Image.Dither.NONE)
-        mapped = [each.quantize(palette=palette, dither=Image.Dither.NONE) for each in scaled]
-        stream = io.BytesIO()
-        mapped[0].save(
-            stream, "GIF", save_all=True, append_images=mapped[1:], duration=FRAME_MS, loop=0, optimize=False
-        )
-        if stream.tell() <= MAX_BYTES:
-            return stream.getvalue()
+        scaled = _scaled(pictures, factor)
+        encoded = _encoded(scaled, _palette([scaled[0], scaled[len(scaled) // 2]]))
+        if len(encoded) <= MAX_BYTES:
+            return encoded
         factor *= SMALLER
+
+
+def _scaled(pictures: Sequence[Image.Image], factor: float) -> Sequence[Image.Image]:
+    """The pictures, smaller by a factor."""
+    size = round(pictures[0].width * factor), round(pictures[0].height * factor)
+    return [each.resize(size, Image.Resampling.LANCZOS) for each in pictures] if factor < 1 else pictures
+
+
+def _palette(pictures: Sequence[Image.Image]) -> Image.Image:
+    """Colours for these pictures and others of particles."""
+    width = pictures[0].width
+    bar = (colour_map(SPEED_COLOURS)(np.linspace(0, 1, width)) * 255).round().astype(np.uint8)
+    sample = np.concatenate([*pictures, np.tile(bar[:, :3], (BAR_ROWS, 1, 1))])
+    return Image.fromarray(sample).quantize(COLOURS, dither=Image.Dither.NONE)
+
+
+def _encoded(pictures: Sequence[Image.Image], palette: Image.Image) -> bytes:
+    """A GIF of the pictures in the colours of the palette."""
+    mapped = [each.quantize(palette=palette, dither=Image.Dither.NONE) for each in pictures]
+    stream = io.BytesIO()
+    mapped[0].save(stream, "GIF", save_all=True, append_images=mapped[1:], duration=FRAME_MS, loop=0, optimize=False)
+    return stream.getvalue()

@@ -342,3 +342,33 @@ def test_a_large_picture_is_made_smaller_until_its_file_is(monkeypatch):
     with Image.open(io.BytesIO(gif)) as image:
         assert image.n_frames == 4
         assert image.width < 200
+
+
+def test_the_caption_leaves_the_picture_as_it_is_and_tells_the_time():
+    view = front_view(PIPE.surface(0.3).points_mm)
+    caption = animation._Caption(view, (0.0, 1.0), 1.0)
+    scale = caption.longest / max(view.width_mm, view.height_mm)
+    size = round(view.height_mm * scale), round(view.width_mm * scale)
+    image = np.random.default_rng(1).integers(0, 255, (*size, 3)).astype(np.uint8)
+    first, second = (np.asarray(caption.around(image, words)) for words in ("0.1 s", "0.2 s"))
+    left, top = caption._place
+    shown = first[top : top + size[0], left : left + size[1]]
+    assert (shown == image).all(axis=2).mean() > 0.95  # but for the letters, the scale bar and the time
+    rows, columns = np.nonzero((first != second).any(axis=2))
+    assert 0 < len(rows) < 500  # pixels of one digit, in the corner
+    assert rows.max() < top + 30
+    assert columns.max() < left + 60
+
+
+def test_the_size_of_pictures_is_foreseen_by_two_pairs_of_them(monkeypatch):
+    """A file of 12 pictures that change alike is as large as was expected, within the tenth that noise differs by."""
+    monkeypatch.setattr(animation, "MAX_BYTES", 150_000)
+    noise = np.random.default_rng(2).integers(0, 255, (12, 150, 150, 3)).astype(np.uint8)
+    pictures = [Image.fromarray(each) for each in noise]
+    factor = animation._fitting([*pictures[:2], *pictures[6:8]], len(pictures))
+    assert factor < 1
+    encoded = animation._encoded(animation._scaled(pictures, factor), animation._palette(pictures[:2]))
+    assert len(encoded) <= 1.1 * animation.MAX_BYTES
+    one_larger = factor / animation.SMALLER
+    larger = animation._encoded(animation._scaled(pictures, one_larger), animation._palette(pictures[:2]))
+    assert len(larger) > 0.9 * animation.MAX_BYTES
