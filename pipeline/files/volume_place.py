@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import SimpleITK as sitk
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
 
 from pipeline.files.volume_header import Stored, mha_fields, nrrd_fields, numbers, one_of, unreadable
 
@@ -132,6 +131,8 @@ def _hand(path: Path) -> int:
 
 def _qform(said: dict[str, str], hand: int) -> NDArray[np.float64]:
     """(3, 4), from voxel indices to RAS: a rotation by a quaternion (NIfTI-1, method 2)."""
+    from scipy.spatial.transform import Rotation  # only now: it takes half a second, and few files have such a form
+
     b, c, d = (float(said[f"quatern_{letter}"]) for letter in "bcd")
     a = np.sqrt(max(0.0, 1 - b * b - c * c - d * d))
     spacing = [float(said[f"pixdim[{k}]"]) for k in (1, 2, 3)]

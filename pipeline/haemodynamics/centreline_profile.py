@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from pipeline.haemodynamics.accumulator import Fields
-from pipeline.haemodynamics.energy import NO_FLOW
-from pipeline.haemodynamics.sections import Stations
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 
-if TYPE_CHECKING:  # thinning and its libraries, which those who read numbers do not need
+if TYPE_CHECKING:  # SciPy, and thinning, which those who read numbers do not need
+    from scipy.sparse import csr_array
+
     from pipeline.geometry.branches.tree import Branch
+    from pipeline.haemodynamics.accumulator import Fields
+    from pipeline.haemodynamics.sections import Stations
 
 UNOBSTRUCTED = 0.1
 """A diameter within this part of the reference is that of an unobstructed vessel."""
@@ -90,8 +90,8 @@ class CentrelineProfile:
     def __init__(
         self,
         branches: Sequence["Branch"],
-        stations: Stations,
-        belongs_mm2: csr_array,
+        stations: "Stations",
+        belongs_mm2: "csr_array",
         density_kg_m3: float,
         viscosity_pa_s: float,
     ) -> None:
@@ -103,7 +103,7 @@ class CentrelineProfile:
         )
         self.power_uw = np.zeros(stations.count)
 
-    def add(self, fields: Fields) -> None:
+    def add(self, fields: "Fields") -> None:
         """Take one time into the sums."""
         stations, viscosity = self.stations, fields.viscosity_pa_s
         self.times += 1
@@ -133,6 +133,8 @@ class CentrelineProfile:
         shear_pa, oscillatory : (V,), mean magnitude of the wall shear stress, and its oscillatory index; none of a
             steady flow.
         """
+        from pipeline.haemodynamics.energy import NO_FLOW
+
         stations = self.stations
         empty = np.where(stations.whole, 1.0, np.nan)
         flow, pressure = empty * self.flow_ml_s / self.times, empty * self.pressure_pa / self.times

@@ -14,7 +14,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import helmert
 
 from pipeline.case.settings.flow import InletSettings, OutletSettings, SolveSettings
 from pipeline.case.settings.uncertainty import UncertaintySettings
@@ -131,6 +130,8 @@ def _outlets(
     The d of n outlets have the standard deviation s sqrt(1 - 1/n) and the sum 0: s times contrasts, orthonormal and
     orthogonal to what all have in common, times n - 1 variables.
     """
+    from scipy.linalg import helmert  # only now: the page of all cases reads names here
+
     outlets, shared = by_opening(openings, "outlet", solve.outlets), _shared(openings, solve)
     drawn = np.array([value.get(Variable("outlets", str(k + 1)), 0.0) for k in range(len(shared) - 1)])
     if len(shared) < 2 or not drawn.any():

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
-from scipy.interpolate import RBFInterpolator
 from scipy.spatial import cKDTree
 
 from pipeline.case.settings.geometry import OpeningSettings, SideBranches, SurfaceSettings
@@ -328,6 +327,8 @@ def _excess(
     places: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """How far the wall of a vessel lies outside its balls around the mouth of a branch, carried on into the mouth."""
+    from scipy.interpolate import RBFInterpolator  # only now: of the stages that import this few close a branch
+
     away = from_balls(wall, *branch)
     ring = wall[(away > 0) & (away < RING_RADII * radius_mm)]
     ring = ring[:: 1 + len(ring) // RING_POINTS]
