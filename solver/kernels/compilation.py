@@ -19,7 +19,9 @@ from typing import Any
 
 from numba import config, njit
 
-from solver.kernels.numba_internals import InnerFunction, KernelCache, keep
+from solver.kernels.numba_internals import InnerFunction, KernelCache, compile_sooner, keep
+
+compile_sooner()
 
 DIGITS = 24
 """Of the digest in the name of a loop."""

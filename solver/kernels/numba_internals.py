@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 from numba import jit
-from numba.core import cgutils
+from numba.core import cgutils, targetconfig
+from numba.core import ir as numba_ir
 from numba.core.caching import FunctionCache
 from numba.core.cgutils import ir
 from numba.core.codegen import JITCodeLibrary, get_host_cpu_features
@@ -31,6 +32,7 @@ __all__ = [
     "InnerFunction",
     "KernelCache",
     "cgutils",
+    "compile_sooner",
     "cuda_cache",
     "cuda_copies",
     "get_host_cpu_features",
@@ -206,6 +208,39 @@ def simulated_memory(array: Any) -> Any:
     from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
 
     return FakeCUDAArray(array)
+
+
+@cache
+def _defaults(kind: Any) -> dict[str, Any]:
+    return {name: option.default for name, option in kind.options.items()}
+
+
+def _values(options: Any) -> dict[str, Any]:
+    """All options of a compilation, those that are not set by their defaults."""
+    return {**_defaults(options.__class__), **options._values}
+
+
+def _variables(instruction: Any, part: Any) -> list[Any]:
+    """Variables in a part of an instruction."""
+    if isinstance(part, numba_ir.Var):
+        return [part]
+    if isinstance(part, numba_ir.Inst):
+        variables: list[Any] = part.list_vars()
+        return variables
+    parts = part.values() if isinstance(part, dict) else part if isinstance(part, (list, tuple)) else ()
+    return [found for each in parts if type(each) not in PLAIN for found in _variables(instruction, each)]
+
+
+PLAIN = {str, int, type(None), numba_ir.Loc}
+"""Types of most parts of an instruction, in which there is no variable."""
+
+
+def compile_sooner() -> None:
+    """Let Numba find the same in less time where it spends most of Python's: it compares all options of a compilation,
+    a property each, at each look for a function of NumPy, and asks all parts of an instruction for variables.
+    """
+    targetconfig.TargetConfig.values = _values
+    numba_ir.Inst._rec_list_vars = _variables
 
 
 def keep(compiled: Any, where: Any) -> Any:

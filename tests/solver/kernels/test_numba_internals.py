@@ -14,6 +14,7 @@
 - `cgutils`, `ir`: without them nothing is prefetched, devices do not wait for each other, and there are no vectors.
 - The data model, templates and lowering: without them there are no vectors of nodes. The `metadata` of a template:
   without it Numba asks for vectors last, and takes half as long again to find types.
+- `TargetConfig`, `options`, `_values`, `Inst`, `_rec_list_vars`: without them compilation takes a fifth longer.
 - `get_host_cpu_features`: without it vectors are 32 bytes wide, and fp16 is converted in software.
 """
 
@@ -24,6 +25,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numba import TypingError, config, njit
+from numba.core import ir as numba_ir
+from numba.core.compiler import Flags, run_frontend
 
 from solver.kernels import numba_internals
 from solver.kernels.compilation import cached_njit
@@ -114,6 +117,36 @@ def test_a_loop_that_another_process_compiles_is_waited_for(tmp_path, monkeypatc
     with pytest.raises(TypingError):
         compiled(wrong)(3)
     assert said[4:] == ["begin", "end"]
+
+
+def variables(part):
+    """Numba's own way to list them."""
+    if isinstance(part, numba_ir.Var):
+        return [part]
+    if isinstance(part, numba_ir.Inst):
+        return part.list_vars()
+    parts = part.values() if isinstance(part, dict) else part if isinstance(part, list | tuple) else []
+    return [found for each in parts for found in variables(each)]
+
+
+def test_options_and_variables_are_those_that_numba_finds_by_itself():
+    """Options that are set and that are not; variables of all instructions of a function, in their order."""
+    options = Flags()
+    options.nrt, options.fastmath = True, True
+    assert options.values() == {name: getattr(options, name) for name in options.options}
+    assert options == options.copy()
+    assert options != Flags()
+
+    def several(x, *, by=(1, 2)):
+        total = [x, by[0]]
+        for each in range(3):
+            total += [{"a": x + each}["a"] * by[1]]
+        return total[x:None], f"{total}"
+
+    found = [stmt for block in run_frontend(several).blocks.values() for stmt in block.body]
+    assert len(found) > 20
+    for statement in found:
+        assert statement.list_vars() == variables(vars(statement))
 
 
 @pytest.mark.skipif(config.ENABLE_CUDASIM, reason="the simulator has no memory of other processes")
