@@ -18,7 +18,7 @@ from validation.architecture import arrows, floor, modules, modules_used
 PIPELINE_MAY_USE = {
     "runtime": None,
     "domain": {"division", "nodes", "sections"},
-    "kernels": {"d3q19"},
+    "kernels": {"compilation", "d3q19"},
     "backends": {"cost", "cuda"},
     "boundary": {"curves", "opening_settings", "waveform", "windkessel"},
     "coupling": {"around", "coupling"},

@@ -4,10 +4,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pipeline.haemodynamics.interpolation import Blocks, corners, weight_of
+from solver.kernels.compilation import inner_function
 
 NUMBERS, FLOATS = 16, 96
 """Memory of a room: whole lines of the cache, so that no two threads write to one; some of it is not used."""
@@ -78,7 +78,7 @@ class Room(NamedTuple):
     slope: NDArray[np.float64]
 
 
-@njit(cache=True, forceinline=True)
+@inner_function(forceinline=True)
 def room_in(numbers: NDArray[np.int64], whole: NDArray[np.float64]) -> Room:
     """Views of pieces of memory, in no cell yet.
 
@@ -100,7 +100,7 @@ def room_in(numbers: NDArray[np.int64], whole: NDArray[np.float64]) -> Room:
     )
 
 
-@njit(cache=True, forceinline=True)
+@inner_function(forceinline=True)
 def enter(place: NDArray[np.float64], flow: Between, stepping: Stepping, table: Blocks, room: Room) -> None:
     """Look up the corners of the cell around a place, if that is another cell, and their weights at the place.
 
@@ -128,7 +128,7 @@ def enter(place: NDArray[np.float64], flow: Between, stepping: Stepping, table: 
         weight[corner] = weight_of(corner, a, b, c)
 
 
-@njit(cache=True, forceinline=True)
+@inner_function(forceinline=True)
 def _at_snapshot(values: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[float, float, float]:
     """Velocity of one snapshot, by its values at the corners of a cell, (8, 3); those without value are 0."""
     u = v = w = 0.0
@@ -139,7 +139,7 @@ def _at_snapshot(values: NDArray[np.float64], weight: NDArray[np.float64]) -> tu
     return u, v, w
 
 
-@njit(cache=True, forceinline=True)
+@inner_function(forceinline=True)
 def blend(later: float, steady: bool, room: Room) -> tuple[float, float, float]:
     """Velocity at the place that was entered.
 
@@ -161,7 +161,7 @@ def blend(later: float, steady: bool, room: Room) -> tuple[float, float, float]:
     return u, v, w
 
 
-@njit(cache=True, forceinline=True)
+@inner_function(forceinline=True)
 def liveliness(values: NDArray[np.float64], room: Room) -> float:
     """The speed in a cell, or how far a corner's velocity is from the velocity there if that is more: where slow
     particles are in the middle of a whirl or beside the wall, their steps are as short as its turn asks.

@@ -12,6 +12,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from solver.domain.nodes import Neighbours, Nodes
+from solver.kernels.compilation import inner_function
 
 AXES = ((1, 2), (3, 4), (5, 6))
 """Directions of the velocity set along +x and -x, +y and -y, +z and -z."""
@@ -102,7 +103,7 @@ def _curl(
             found[n, i] = turning / spacing_m
 
 
-@njit(cache=True)
+@inner_function()
 def _derivative(
     ends: NDArray[np.int32], q: NDArray[np.float32], velocity: NDArray[np.float32], node: int, i: int, axis: int
 ) -> float:
@@ -115,7 +116,7 @@ def _derivative(
     return _slope(float(velocity[node, i]), ahead, behind)
 
 
-@njit(cache=True)
+@inner_function()
 def _reach(
     ends: NDArray[np.int32], q: NDArray[np.float32], velocity: NDArray[np.float32], node: int, i: int
 ) -> tuple[int, float, float, float, float]:
@@ -133,7 +134,7 @@ def _reach(
     return 2, 1.0, value, 2.0, float(velocity[far, i])
 
 
-@njit(cache=True)
+@inner_function()
 def _slope(
     here: float, ahead: tuple[int, float, float, float, float], behind: tuple[int, float, float, float, float]
 ) -> float:
@@ -157,7 +158,7 @@ def _slope(
     return 0.0
 
 
-@njit(cache=True)
+@inner_function()
 def _parabola(a: float, at_a: float, b: float, at_b: float, c: float, at_c: float) -> float:
     """Slope at 0 of the parabola through (a, at_a), (b, at_b) and (c, at_c)."""
     first, second = (at_b - at_a) / (b - a), (at_c - at_b) / (c - b)

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from solver.domain.nodes import Nodes
+from solver.kernels.compilation import inner_function
 from solver.kernels.d3q19 import VELOCITIES
 
 REGULAR = 1e-3
@@ -229,7 +230,7 @@ def _fill(
         blocks[block, z & (EDGE - 1), y & (EDGE - 1), x & (EDGE - 1)] = first + n
 
 
-@njit(cache=True, forceinline=True)
+@inner_function(forceinline=True)
 def row_at(
     x: int,
     y: int,
@@ -257,7 +258,7 @@ def row_at(
     return blocks[top[k, j, i], z & (EDGE - 1), y & (EDGE - 1), x & (EDGE - 1)]
 
 
-@njit(cache=True, forceinline=True)
+@inner_function(forceinline=True)
 def corners(
     x: float,
     y: float,
@@ -282,7 +283,7 @@ def corners(
     return x - i, y - j, z - k, whole
 
 
-@njit(cache=True, forceinline=True)
+@inner_function(forceinline=True)
 def weight_of(corner: int, a: float, b: float, c: float) -> float:
     """Trilinear weight of a corner at the place (a, b, c) in the cell.
 

@@ -35,6 +35,7 @@ from pipeline.haemodynamics.cells import (
 from pipeline.haemodynamics.interpolation import Blocks, Interpolation
 from pipeline.haemodynamics.snapshots import Field
 from solver.domain.nodes import Opening
+from solver.kernels.compilation import inner_function
 
 KEPT_OFF = 0.03
 """Least distance of a particle to the wall, in spacings. The surface on which the interpolated velocity is 0 undulates
@@ -187,7 +188,7 @@ class Tracer:
         _advance(rows, particles, between, stops_s, forwards, self._stepping, table, samples, memory)
 
 
-@njit(cache=True, forceinline=True)
+@inner_function(forceinline=True)
 def _keep_off_wall(
     place: NDArray[np.float64], flow: Between, stepping: Stepping, table: Blocks, room: Room
 ) -> tuple[bool, bool]:
@@ -220,7 +221,7 @@ def _keep_off_wall(
     return True, True
 
 
-@njit(cache=True, forceinline=True)
+@inner_function(forceinline=True)
 def _crossing(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArray[np.float64]) -> tuple[int, float]:
     """The opening, by number, through which a step leads outwards, and after which part of it; -1 for none."""
     first, part = -1, 1.0
@@ -239,7 +240,7 @@ def _crossing(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDAr
     return first, part
 
 
-@njit(cache=True, forceinline=True)
+@inner_function(forceinline=True)
 def _at_rim(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArray[np.float64]) -> int:
     """The opening, by number, towards which a step leads that ends beside its rim; -1 for none."""
     for k in range(len(openings)):
@@ -253,7 +254,7 @@ def _at_rim(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArra
     return -1
 
 
-@njit(cache=True, forceinline=True)
+@inner_function(forceinline=True)
 def _go(
     n: int, particles: Particles, flow: Between, stepping: Stepping, table: Blocks, until: float, room: Room
 ) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, holds
+from solver.kernels.compilation import inner_function
 
 THROAT = 0.75
 """Radius of a throat over that of the narrower body, from which the two are one; the core of a body is as deep."""
@@ -167,7 +168,7 @@ def _from_the_seed(edges: list[tuple[int, int, float, Index]], root: int) -> lis
     return found
 
 
-@njit(cache=True)
+@inner_function()
 def _root(parent: NDArray[np.int64], n: int) -> int:
     while parent[n] != n:
         parent[n] = parent[parent[n]]

@@ -14,6 +14,8 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from solver.kernels.compilation import inner_function
+
 TIP_REACH = 2
 """A tip is at least as far away as everything within so many voxels along each axis."""
 
@@ -147,7 +149,7 @@ def _peel(solid, kept, places, depth, cells, faces, touching, beside):  # type: 
                     left += 1
 
 
-@njit(cache=True)
+@inner_function()
 def _move(places, here, there):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Copy a row to another."""
     for axis in range(3):
@@ -155,7 +157,7 @@ def _move(places, here, there):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 # many parameters because compiled code takes the tables of a neighbourhood and the room to work in one by one
-@njit(cache=True)
+@inner_function()
 def _is_simple(solid, z, y, x, cells, faces, touching, beside, inside, stack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Whether a voxel's removal joins or parts nothing."""
     first, neighbours = -1, 0
@@ -178,7 +180,7 @@ def _is_simple(solid, z, y, x, cells, faces, touching, beside, inside, stack):  
     return not inside[faces].any()
 
 
-@njit(cache=True)
+@inner_function()
 def _flood(inside, start, near, stack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Empty the connected part of a neighbourhood that holds a cell, and count its cells."""
     inside[start] = False

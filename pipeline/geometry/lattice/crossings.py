@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.frame import Frame
 from solver.domain.nodes import STEPS
+from solver.kernels.compilation import inner_function
 from solver.kernels.d3q19 import Q
 from solver.runtime.errors import StageError
 
@@ -234,7 +235,7 @@ def _scan_chunks(
 
 
 # many parameters because compiled code takes the arrays of the surface, the lattice's lines and the results one by one
-@njit
+@inner_function()
 def _scan_triangles(
     points: NDArray[np.int64],
     triangles: NDArray[np.int64],
@@ -283,20 +284,20 @@ def _scan_triangles(
     return count
 
 
-@njit
+@inner_function()
 def _lines(a: int, b: int, c: int) -> range:
     """Lattice lines between the coordinates of three corners."""
     return range(-(-min(a, b, c) // SUBDIVISIONS), max(a, b, c) // SUBDIVISIONS + 1)
 
 
-@njit
+@inner_function()
 def _on_link(line: int, before: int, across: int, along: int, move: int, clamped: bool) -> bool:
     """Whether both ends of a link lie in the lattice, along the line and one axis across; clamped: its far end."""
     start = line + move * before
     return (before >= 0 or clamped) and before + 1 < along and 0 <= start < across and 0 <= start + move < across
 
 
-@njit
+@inner_function()
 def _side(au: int, av: int, bu: int, bv: int) -> int:
     """Side of the edge from a to b on which (0, 0) lies, as if that were (e, e^2) with an infinitesimal e.
 

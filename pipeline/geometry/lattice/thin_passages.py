@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from pipeline.geometry.lattice.crossings import Raster
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.links import short_cuts
+from solver.kernels.compilation import inner_function
 from solver.runtime.errors import StageError
 
 BLOCK, THIN = 1, 2
@@ -92,7 +93,7 @@ def _mark_thin(state: NDArray[np.int8]) -> None:
                     flat[n] = THIN
 
 
-@njit
+@inner_function()
 def _in_cube(flat: NDArray[np.int8], n: int, y: int, z: int) -> bool:
     for dx in (1, -1):
         if flat[n + dx]:

@@ -8,8 +8,9 @@ the other triangle, ``out[v]`` any half-edge that begins at vertex v.
 from typing import TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from solver.kernels.compilation import inner_function
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -27,19 +28,19 @@ CORNER = -128
 """Kind of a vertex where creases meet or end."""
 
 
-@njit(cache=True)
+@inner_function()
 def next_of(h: int) -> int:
     """The half-edge after one in its triangle."""
     return h - 2 if h % 3 == 2 else h + 1
 
 
-@njit(cache=True)
+@inner_function()
 def previous_of(h: int) -> int:
     """The half-edge before one in its triangle."""
     return h + 2 if h % 3 == 0 else h - 1
 
 
-@njit(cache=True)
+@inner_function()
 def valence_of(v: int, start: Ints, twin: Ints, out: Ints) -> int:
     """Number of edges at a vertex.
 
@@ -56,7 +57,7 @@ def valence_of(v: int, start: Ints, twin: Ints, out: Ints) -> int:
             return count
 
 
-@njit(cache=True)
+@inner_function()
 def joined(a: int, b: int, start: Ints, twin: Ints, out: Ints) -> bool:
     """Whether an edge joins two vertices.
 

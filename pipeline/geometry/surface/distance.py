@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.intersections import LEAF, box_tree, places_on_curve
+from solver.kernels.compilation import inner_function
 
 Floats = NDArray[np.float64]
 
@@ -108,7 +109,7 @@ def _nearest(
         distance[row] = np.sqrt(best)
 
 
-@njit(cache=True)
+@inner_function()
 def _to_box(x: float, y: float, z: float, low: Floats, high: Floats, box: int) -> float:
     """Square of the distance of a point to a box."""
     u = max(low[box, 0] - x, 0.0, x - high[box, 0])
@@ -117,7 +118,7 @@ def _to_box(x: float, y: float, z: float, low: Floats, high: Floats, box: int) -
     return u * u + v * v + w * w
 
 
-@njit(cache=True)
+@inner_function()
 def to_triangle(x: float, y: float, z: float, corners: Floats, triangle: int) -> tuple[float, float, float]:
     """Square of the distance of a point to a triangle, and the parts of the sides b - a and c - a to the nearest place.
 
@@ -155,13 +156,13 @@ def to_triangle(x: float, y: float, z: float, corners: Floats, triangle: int) ->
     return best, best_s, best_t
 
 
-@njit(cache=True)
+@inner_function()
 def _part(along: float, whole: float) -> float:
     """Part of a side at which the foot of a point lies; 0 on one without length."""
     return min(max(along / whole, 0.0), 1.0) if whole > 0 else 0.0
 
 
-@njit(cache=True)
+@inner_function()
 def _square(s: float, t: float, bb: float, bc: float, cc: float, bp: float, cp: float, pp: float) -> float:
     """Square of the length of p - s b - t c, from the products of these vectors."""
     return max(pp - 2 * (s * bp + t * cp) + s * s * bb + 2 * s * t * bc + t * t * cc, 0.0)

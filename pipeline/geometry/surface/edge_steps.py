@@ -20,9 +20,10 @@ from pipeline.geometry.surface.connections import (
     valence_of,
 )
 from pipeline.geometry.surface.triangle_measures import cross, dot, smallest_sine, square_distance
+from solver.kernels.compilation import inner_function
 
 
-@njit(cache=True)
+@inner_function()
 def _wanted(edge: Floats, a: int, b: int) -> float:
     return 0.5 * (edge[a] + edge[b])
 
@@ -71,14 +72,14 @@ def split_long(
     return v, v, v, 3 * t, 3 * t, 3 * t, t, v
 
 
-@njit(cache=True)
+@inner_function()
 def _kind_of_crease(here: int, there: int) -> int:
     if here == 0 or there == 0:
         return -(here + there) if here != there else CREASE
     return CREASE
 
 
-@njit(cache=True)
+@inner_function()
 def _halve(h: int, v: int, t: int, start: Ints, twin: Ints, sharp: Flags, tag: Kinds, out: Ints) -> None:
     """Cut triangle (a, b, c), whose half-edge h is a to b, into (a, v, c) and (v, b, c), which becomes triangle t."""
     ahead, back = next_of(h), previous_of(h)
@@ -148,13 +149,13 @@ def collapse_short(
         _collapse(h, start, twin, sharp, out)
 
 
-@njit(cache=True)
+@inner_function()
 def _rank(kind: int) -> int:
     """How much a vertex is bound: 0 on a face, 1 on a crease, 2 at a corner."""
     return 0 if kind >= 0 else (2 if kind == CORNER else 1)
 
 
-@njit(cache=True)
+@inner_function()
 def _collapses(h: int, start: Ints, twin: Ints, sharp: Flags, out: Ints) -> bool:
     """Whether the surface stays a manifold without edge h: its ends have the two neighbours in common that face it, and
     no more; and creases stay apart.
@@ -177,7 +178,7 @@ def _collapses(h: int, start: Ints, twin: Ints, sharp: Flags, out: Ints) -> bool
             return True
 
 
-@njit(cache=True)
+@inner_function()
 def _bears(v: int, other: int, place: Floats, points: Floats, start: Ints, twin: Ints, out: Ints, limit: float) -> bool:
     """Whether the triangles around v, but for those that also have `other`, stay good with v at another place."""
     h = out[v]
@@ -198,7 +199,7 @@ def _bears(v: int, other: int, place: Floats, points: Floats, start: Ints, twin:
             return True
 
 
-@njit(cache=True)
+@inner_function()
 def _collapse(h: int, start: Ints, twin: Ints, sharp: Flags, out: Ints) -> None:
     """Join the end of half-edge h with its start, and take the two triangles beside it out."""
     g = twin[h]
@@ -318,7 +319,7 @@ def flip_edges(
         valence[d] += 1
 
 
-@njit(cache=True)
+@inner_function()
 def _flip(h: int, start: Ints, twin: Ints, sharp: Flags, out: Ints) -> None:
     """Triangles (a, b, c) and (b, a, d) become (d, c, a) and (c, d, b), half-edge h being a to b and then d to c."""
     g = twin[h]

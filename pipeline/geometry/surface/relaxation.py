@@ -14,6 +14,7 @@ from pipeline.geometry.surface.connections import (
     previous_of,
 )
 from pipeline.geometry.surface.triangle_measures import cross, dot, smallest_sine
+from solver.kernels.compilation import inner_function
 
 
 @njit(cache=True)
@@ -41,7 +42,7 @@ def relax_all(points: Floats, kind: Kinds, start: Ints, twin: Ints, sharp: Flags
 
 
 # many parameters because compiled code takes the arrays of a surface one by one
-@njit(cache=True)
+@inner_function()
 def _ring_step(
     v: int, here: Floats, points: Floats, kind: Kinds, start: Ints, twin: Ints, sharp: Flags, out: Ints, step: Floats
 ) -> float:
@@ -72,7 +73,7 @@ def _ring_step(
     return worst
 
 
-@njit(cache=True)
+@inner_function()
 def _improves(
     v: int, here: Floats, step: Floats, worst: float, points: Floats, start: Ints, twin: Ints, out: Ints
 ) -> bool:

@@ -9,6 +9,7 @@ from pipeline.geometry.surface.connections import (
     Ints,
     Vector,
 )
+from solver.kernels.compilation import inner_function
 
 
 @njit(cache=True)
@@ -28,7 +29,7 @@ def vertex_normals(points: Floats, corners: Ints) -> Floats:
     return normals
 
 
-@njit(cache=True)
+@inner_function()
 def cross(a: Floats, b: Floats, c: Floats) -> Vector:
     """Twice the area vector of a triangle.
 
@@ -41,19 +42,19 @@ def cross(a: Floats, b: Floats, c: Floats) -> Vector:
     return uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
 
 
-@njit(cache=True)
+@inner_function()
 def dot(a: Vector, b: Vector) -> float:
     """Scalar product of two vectors."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-@njit(cache=True)
+@inner_function()
 def square_distance(a: Floats, b: Floats) -> float:
     """Square of the distance of two points."""
     return (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2 + (a[2] - b[2]) ** 2
 
 
-@njit(cache=True)
+@inner_function()
 def smallest_sine(a: Floats, b: Floats, c: Floats) -> float:
     """Sine of the smallest angle of a triangle, which is opposite its shortest side.
 
