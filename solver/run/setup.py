@@ -183,9 +183,10 @@ def is_parabolic(settings: SolveSettings, plan: Plan) -> bool:
     """Whether walls meet a parabola, see :mod:`solver.boundary.parabolic_walls`.
 
     Halves do not keep so small a velocity, and walls that move have one of their own. The models that hold where others
-    diverge relax their odd moments at once, without a Lambda.
+    diverge relax their odd moments at once, without a Lambda. Half-way walls are there to be compared with.
     """
-    return settings.precision != "fp16" and not plan.moving and plan.models.collision in WITH_LAMBDA
+    may = settings.precision != "fp16" and settings.walls != "half-way" and not plan.moving
+    return may and plan.models.collision in WITH_LAMBDA
 
 
 def foresee(nodes: Nodes, settings: SolveSettings, plan: Plan, device: Device) -> Forecast:
