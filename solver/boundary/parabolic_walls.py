@@ -28,8 +28,6 @@ that of the parabola which is 0 at both walls is given to a wall half a link awa
 node's velocity: what would follow from the whole of it would grow. Left half-way, the corners of a square duct whose
 walls are 0.95 spacings from their nodes took 1.5 % of the flow away, 10 nodes across.
 
-Beside openings half-way walls (:func:`solver.boundary.walls.at_openings`) get none.
-
 The gradient of the pressure is nu laplace(u) at a wall, and the whole expansion has
 [Lambda + (tau - 1/2) k] (u'' - laplace(u)/3). Along the links of a plane wall laplace(u) is u'', in a round pipe one to
 two u'': a third to two thirds of the bracket are left, for which s stands. The third order of cumulants follows the
@@ -43,7 +41,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.boundary.walls import WallLinks, at_openings
+from solver.boundary.walls import WallLinks
 from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.node_physics import node_function
 from solver.kernels.velocity_sets import velocity_set
@@ -66,8 +64,8 @@ class ParabolicWalls:
     Attributes
     ----------
     rows : (4, L) the link's node, and the three behind it; the node itself in place of those that there are not.
-    weights : (4, L) of their velocities in the second derivative along the link.
-    share : (3, L) the parts of this derivative of u_x, u_y and u_z that the returning population gets.
+    weights : (4, L) of their velocities in that of the wall, each along the link.
+    share : (3, L) the parts of the wall's u_x, u_y and u_z that the returning population gets.
     """
 
     rows: NDArray[np.int32]
@@ -119,7 +117,6 @@ class ParabolicWalls:
         even, odd = (1 / rate - 0.5 for rate in rates)
         of_scheme = SHARE * even * (odd + (1 - a + b + c) / (4 * factor))
         weights = np.where(rows[1] < 0, between_walls(q, behind, of_scheme), before_wall(q, of_scheme, rows >= 0))
-        weights[:, at_openings(nodes)[place]] = 0
         # -6 w_i m c_i.u_w, and c_i = -c_o
         share = 6 * stencil.weights[back] * factor * stencil.velocities[back].T
         return cls(np.where(rows < 0, node, rows).astype(np.int32), weights.astype(real), share.astype(real))

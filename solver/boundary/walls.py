@@ -188,11 +188,7 @@ def wall_links(
     slip: tuple[str, ...] = (),
     varies: bool = False,
 ) -> WallLinks:
-    """Links of a geometry that need a pass of their own.
-
-    Where n - c_i is no fluid node the link stays half-way. Where it lies beyond an opening, all wall links of n do: of
-    the links that lead up and down the flow one alone would then be interpolated, and the mass that both add to a node
-    would no longer cancel.
+    """Links of a geometry that need a pass of their own. Where n - c_i is no fluid node the link stays half-way.
 
     Parameters
     ----------
@@ -217,8 +213,7 @@ def wall_links(
     inside = direction * stride + node
     q = nodes.wall_link_q.astype(np.float64)
     interpolated = zip(half_way(q), WALLS[scheme](q), strict=True)
-    half = (upstream == inside) | at_openings(nodes)
-    a, b, c, factor = (np.where(half, half_way_value, fitted) for half_way_value, fitted in interpolated)
+    a, b, c, factor = (np.where(upstream == inside, half_way_value, fitted) for half_way_value, fitted in interpolated)
     s = factor * moving_walls(nodes, moving or {})
     interpolating = np.flatnonzero(((b != 0) | (c != 0) | (s != 0) | varies) & ~slip_links(nodes, slip))
     interpolating = interpolating[
@@ -237,14 +232,6 @@ def wall_links(
         mass_correction_nodes=len(near),
         varies=varies,
     )
-
-
-def at_openings(nodes: Nodes) -> NDArray[np.bool_]:
-    """Whether each wall link, (L,), belongs to a node with a wall in front of it and an opening behind."""
-    back = velocity_set(nodes.q).opposite[nodes.wall_link_direction].astype(np.int64)
-    opening = nodes.opening_link_direction * np.int64(nodes.count) + nodes.opening_link_node
-    facing = np.isin(back * nodes.count + nodes.wall_link_node, opening)
-    return np.isin(nodes.wall_link_node, nodes.wall_link_node[facing])
 
 
 def require_sliding(nodes: Nodes, moving: Mapping[str, Vector]) -> None:

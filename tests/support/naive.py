@@ -73,7 +73,6 @@ class Naive(TextbookSolver):
             wall_pushes(nodes, moving or {})[~slips],
         )
         self._reflect_sources()
-        self._leave_half_way()
 
     def step(self, boundary_values: NDArray) -> None:
         """One step; `boundary_values` holds the flows of an inlet, drho of an outlet and the flow that belongs to
@@ -110,15 +109,6 @@ class Naive(TextbookSolver):
                 if end != n:
                     along[k], behind[k] = self.stencil.opposite[r], end
         self.source = along, behind
-
-    def _leave_half_way(self) -> None:
-        """All links of nodes that have a wall in front of them and an opening behind turn round half-way."""
-        nodes = self.nodes
-        opening = {*zip(nodes.opening_link_node.tolist(), nodes.opening_link_direction.tolist(), strict=True)}
-        ends = zip(nodes.wall_link_node.tolist(), nodes.wall_link_direction.tolist(), strict=True)
-        facing = {n for n, i in ends if (n, int(self.stencil.opposite[i])) in opening}
-        along, behind = self.source
-        self.source = along, np.where(np.isin(self.links.node, list(facing)), -1, behind)
 
     def with_feedback(self, boundary_values: NDArray) -> NDArray:
         """The conditions with pressures that answer the flow of the last step."""
