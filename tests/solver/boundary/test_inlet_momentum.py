@@ -83,13 +83,13 @@ def off_poiseuille(folder, direction):
     "direction", [(1, 2, 3), *(pytest.param(each, marks=pytest.mark.slow) for each in ((1, 0, 0), (0.3, -0.8, 0.5)))]
 )
 def test_flow_is_developed_from_the_inlet_on(direction, tmp_path, monkeypatch):
-    """To 0.6 % at the axis and 1.4 % at the wall; without the correction 1.2 % and 2 % at least, and three times as
+    """To 0.6 % at the axis and 1.4 % at the wall; without the correction 1.1 % and 2 % at least, and three times as
     much beside the inlet.
     """
     corrected = off_poiseuille(tmp_path, direction)
     monkeypatch.setattr(Models, "third_order", lambda models, tau: 0.0)
     without = off_poiseuille(tmp_path, direction)
     assert (corrected < (6e-3, 14e-3, 6e-3, 14e-3)).all()
-    assert (without[[0, 2]] > 0.012).all()
+    assert (without[[0, 2]] > 0.011).all()
     assert without[1] > 0.02
     assert (without[:2] > 3 * corrected[:2]).all()
