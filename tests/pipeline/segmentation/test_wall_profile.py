@@ -12,9 +12,10 @@ from pipeline.segmentation.limits import BRIGHT_RIM
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import segment
+from tests.support import strangers
 from tests.support.advice import advised
 from tests.support.crops import _away
-from tests.support.strange_images import Scene, Strange, scene, strange
+from tests.support.strange_images import Scene, Strange, scene
 from tests.support.variants import some
 
 NAME = "vessel with something bright in its wall"
@@ -42,7 +43,7 @@ def tried(image: Strange, filtering: FilterSettings | None = None, **given: floa
 @pytest.mark.parametrize("seed", some([802, 804, 853], 804))
 def test_a_stent_as_bright_as_blood_fails_the_check_whose_advice_makes_the_error_less_than_half(seed):
     """Rings of metal finer than the blur: hardly a voxel is as bright as calcium."""
-    image = strange("stent", seed)
+    image = strangers.image("stent", seed)
     error, check, record = tried(image)
     assert error > 0.1
     assert record["bright_wall"]["share"] < 0.015
