@@ -301,7 +301,7 @@ RENEWED = 2 * WALL_PAIRS
 
 
 def slips(
-    stencil: VelocitySet, links: Links, walls: str, rates: tuple[Rate, Rate], share: float, velocity: Array
+    stencil: VelocitySet, links: Links, walls: str, rates: tuple[Rate, Rate], share: Rate, velocity: Array
 ) -> Array:
     """-6 w_i c_i.u_w of walls that meet a parabola, (L,): c_i.u_w = {s [Lambda + (tau - 1/2) k] - q^2/2} u''.
 
@@ -314,7 +314,7 @@ def slips(
     ----------
     stencil, links, walls : the velocity set, its links and the name of the walls' scheme.
     rates : (omega+, omega-), numbers.
-    share : s.
+    share : s; at nodes with but a plane wall across an axis 4/3 of it.
     velocity : (3, N) of the nodes.
     """
     even, odd = (1 / rate - 0.5 for rate in rates)
@@ -326,6 +326,7 @@ def slips(
     along = [np.einsum("la,al->l", stencil.velocities[links.direction], velocity[:, row]) for row in rows]
     there, far = [row >= 0 for row in rows], links.q >= 0.5
     second = np.where(there[2], second_derivative(links.q, along, there[3]), by_two(links.q, along))
+    share = np.where(links.at_planes(len(stencil.weights)), 4 / 3 * share, share)
     slip = (share * even * (odd + part[walls]) - links.q**2 / 2) * second
     slip[~there[2] & ~far] = 0
     distance = np.full((len(stencil.weights), velocity.shape[1]), np.inf)

@@ -28,6 +28,16 @@ class Links:
     direction: NDArray[np.integer]
     q: Array
 
+    def at_planes(self, velocities: int) -> NDArray[np.bool_]:
+        """Whether each crossing link is one of the five or nine of equal length that lead from its node to a plane wall
+        across an axis, and the only ones to walls.
+        """
+        wanted, crossing = {19: 5, 27: 9}[velocities], dict[int, list[float]]()
+        for node, q in zip(self.node.tolist(), self.q.tolist(), strict=True):
+            crossing.setdefault(node, []).append(q)
+        plane = {node: len(q) == wanted and max(q) - min(q) < 1e-5 for node, q in crossing.items()}
+        return np.array([plane[node] for node in self.node.tolist()], np.bool_)
+
 
 Fold = Callable[[NDArray[np.integer]], NDArray[np.integer]]
 """From lattice positions (N, 3) to those of the nodes that stand for them, where a geometry or its flow repeats."""

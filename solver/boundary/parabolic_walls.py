@@ -29,9 +29,9 @@ node's velocity: what would follow from the whole of it would grow. Left half-wa
 walls are 0.95 spacings from their nodes took 1.5 % of the flow away, 10 nodes across.
 
 The gradient of the pressure is nu laplace(u) at a wall, and the whole expansion has
-[Lambda + (tau - 1/2) k] (u'' - laplace(u)/3). Along the links of a plane wall laplace(u) is u'', in a round pipe one to
-two u'': a third to two thirds of the bracket are left, for which s stands. The third order of cumulants follows the
-same equation where their limiter does not act.
+[Lambda + (tau - 1/2) k] (u'' - laplace(u)/3). Along the links of a plane wall across an axis laplace(u) is u'': s is
+2/3, with which Lambda = 3/16 is exact half-way. In a round pipe laplace(u) is one to two u'': a third to two thirds are
+left, and s is 1/2. The third order of cumulants follows the same equation where their limiter does not act.
 """
 
 from dataclasses import dataclass
@@ -46,8 +46,10 @@ from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.node_physics import node_function
 from solver.kernels.velocity_sets import velocity_set
 
-SHARE = 0.5
-"""Of the bracket, s."""
+SHARE, PLANE_SHARE = 0.5, 2 / 3
+"""Of the bracket, s; of a plane wall across an axis."""
+EQUAL = 1e-5
+"""Distances of a plane wall along its links differ by no more."""
 WALL_PAIRS = 32
 """Pairs of steps after which the velocity of walls is found again where nothing else needs those of nodes."""
 
@@ -115,11 +117,22 @@ class ParabolicWalls:
         a, b, c = (each.astype(np.float64) for each in (walls.a, walls.b, walls.c))
         factor = (1 + a - b + c) / 2
         even, odd = (1 / rate - 0.5 for rate in rates)
-        of_scheme = SHARE * even * (odd + (1 - a + b + c) / (4 * factor))
+        share = np.where(at_planes(nodes)[place], PLANE_SHARE, SHARE)
+        of_scheme = share * even * (odd + (1 - a + b + c) / (4 * factor))
         weights = np.where(rows[1] < 0, between_walls(q, behind, of_scheme), before_wall(q, of_scheme, rows >= 0))
         # -6 w_i m c_i.u_w, and c_i = -c_o
-        share = 6 * stencil.weights[back] * factor * stencil.velocities[back].T
-        return cls(np.where(rows < 0, node, rows).astype(np.int32), weights.astype(real), share.astype(real))
+        returned = 6 * stencil.weights[back] * factor * stencil.velocities[back].T
+        return cls(np.where(rows < 0, node, rows).astype(np.int32), weights.astype(real), returned.astype(real))
+
+
+def at_planes(nodes: Nodes) -> NDArray[np.bool_]:
+    """Whether the node of each wall link, (L,), has but a plane wall across an axis: 5 or 9 links of one length."""
+    q, node = nodes.wall_link_q.astype(np.float64), nodes.wall_link_node
+    least, most = np.full(nodes.count, np.inf), np.zeros(nodes.count)
+    np.minimum.at(least, node, q)
+    np.maximum.at(most, node, q)
+    links = np.bincount(node, minlength=nodes.count)
+    return np.asarray(((most - least < EQUAL) & (links == (5 if nodes.q == 19 else 9)))[node])
 
 
 def before_wall(

@@ -10,6 +10,7 @@ from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.fields import Fields
 from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.subdomains import SubdomainsDriver
+from solver.boundary.parabolic_walls import at_planes
 from solver.boundary.walls import WALLS
 from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
@@ -184,6 +185,29 @@ def test_a_duct_lets_through_what_it_should(far):
         passed.append(float(driver.fields().velocity[0].mean() / exact.mean()))
     assert abs(passed[0] - 1) < 0.01
     assert passed[1] < 0.975
+
+
+def test_plane_walls_across_an_axis_are_told_from_others():
+    """Of a duct those whose nodes stand beside one wall alone; of a pipe none."""
+    for made in (square_duct(6, 0.95), square_duct(6, 0.95).with_corners()):
+        beside = np.isin(made.position[:, 1:], (1, 6)).sum(axis=1)
+        np.testing.assert_array_equal(at_planes(made), beside[made.wall_link_node] == 1)
+    for direction in ((0, 0, 1), (1, 2, 3)):
+        made = periodic_pipe(direction, 4.6)
+        assert not at_planes(made).any()
+        assert not at_planes(made.with_corners()).any()
+
+
+@pytest.mark.parametrize("corners", [False, True], ids=["D3Q19", "D3Q27"])
+def test_half_way_planes_of_the_exact_lambda_stay_where_they_are(corners):
+    """(2/3) 3/16 is q^2/2: nothing is given to such walls but at the edges of a duct."""
+    nodes = square_duct(6, 0.5).with_corners() if corners else square_duct(6, 0.5)
+    lattice = laid_out(nodes, model=("trt", 3 / 16), isotropic=False)
+    node = np.divmod(lattice.walls.slot.astype(int), lattice.stride)[1]
+    middle = (np.isin(nodes.position[:, 1:], (1, 6)).sum(axis=1) == 1)[node]
+    given = np.abs(lattice.parabolic.weights).max(axis=0)
+    assert given[middle].max() < 1e-7  # of single precision, in which nodes hold q
+    assert given[~middle].max() > 1e-3
 
 
 def square_duct(across: int, far: float) -> Nodes:
