@@ -187,7 +187,7 @@ def test_a_duct_lets_through_what_it_should(far):
     assert passed[1] < 0.975
 
 
-def test_plane_walls_across_an_axis_are_told_from_others():
+def test_plane_walls_across_an_axis_differ_from_others():
     """Of a duct those whose nodes stand beside one wall alone; of a pipe none."""
     for made in (square_duct(6, 0.95), square_duct(6, 0.95).with_corners()):
         beside = np.isin(made.position[:, 1:], (1, 6)).sum(axis=1)
