@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.boundary.parabolic_walls import FASTEST
 from solver.kernels.velocity_sets import VelocitySet
 
 Array = NDArray[np.float64]
+Rate = float | Array
 
 
 @dataclass(frozen=True)
@@ -143,3 +145,42 @@ def second_derivative(q: Array, along: list[Array], fourth: NDArray[np.bool_]) -
 def by_two(q: Array, along: list[Array]) -> Array:
     """At the node, of the parabola through the values at 0 and -1 that is 0 at q."""
     return np.asarray(2 * (along[1] / (1 + q) - along[0] / q))
+
+
+def slips(
+    stencil: VelocitySet, links: Links, walls: str, rates: tuple[Rate, Rate], share: Rate, velocity: Array
+) -> Array:
+    """-6 w_i c_i.u_w of walls that meet a parabola, (L,): c_i.u_w = {s [Lambda + (tau - 1/2) k] - q^2/2} u''.
+
+    u'' is the second derivative of c_i.u at the node; k is abs(q - 1/2) of bouzidi, 1/2 of yu, 0 of others. With one
+    node behind, walls nearer than half a link get nothing. With none the link is half-way: a wall half a link away or
+    more gets u + u'/2 + s Lambda u'' of a parabola that is 0 at the walls on both sides, between nothing and `FASTEST`
+    of u (:mod:`solver.boundary.parabolic_walls`).
+
+    Parameters
+    ----------
+    stencil, links, walls : the velocity set, its links and the name of the walls' scheme.
+    rates : (omega+, omega-), numbers.
+    share : s; at nodes with but a plane wall across an axis 4/3 of it.
+    velocity : (3, N) of the nodes.
+    """
+    even, odd = (1 / rate - 0.5 for rate in rates)
+    part: dict[str, Rate] = {"bouzidi": np.abs(links.q - 0.5), "yu": 0.5, "cli": 0.0, "half-way": 0.0}
+    back = stencil.opposite[links.direction]
+    rows = [links.node]
+    for _ in range(3):
+        rows.append(np.where(rows[-1] < 0, -1, links.neighbour[back, rows[-1]]))
+    along = [np.einsum("la,al->l", stencil.velocities[links.direction], velocity[:, row]) for row in rows]
+    there, far = [row >= 0 for row in rows], links.q >= 0.5
+    second = np.where(there[2], second_derivative(links.q, along, there[3]), by_two(links.q, along))
+    share = np.where(links.at_planes(len(stencil.weights)), 4 / 3 * share, share)
+    slip = (share * even * (odd + part[walls]) - links.q**2 / 2) * second
+    slip[~there[2] & ~far] = 0
+    distance = np.full((len(stencil.weights), velocity.shape[1]), np.inf)
+    distance[links.direction, links.node] = links.q
+    behind = distance[back, links.node]
+    slope, second = along[0] * (1 / behind - 1 / links.q), -2 * along[0] / (links.q * behind)
+    between = along[0] + slope / 2 + share * even * odd * second
+    least, most = np.minimum(0, FASTEST * along[0]), np.maximum(0, FASTEST * along[0])
+    slip = np.where(there[1], slip, np.where(far, np.clip(between, least, most), 0))
+    return np.asarray(-6 * stencil.weights[links.direction] * slip)

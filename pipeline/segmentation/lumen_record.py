@@ -82,6 +82,7 @@ def against_plain_growing(problem: Problem, found: Lumen, intensity: Levels) -> 
     return replace(found, warnings=(*found.warnings, lost))
 
 
+# long because each figure of the record is a line of it
 def record_of(
     problem: Problem,
     found: Lumen,
