@@ -65,7 +65,7 @@ class Size:
         A node: q populations, the velocity kept for the residual, and ten numbers for each set of `fields`, usually
         those of the moment and their mean; `STATISTICS` numbers where there is a mean; where the viscosity is
         `varying`, it and a number more. Addresses: q - 1 for each run of them, of which there are as many as a part of
-        the wall links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an
+        the wall links. A wall link: three addresses, four coefficients, its part of the nodes' list. A link through an
         opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes. For walls
         that meet a parabola, a node's velocity; of a wall link, four nodes and weights, shares, and what the wall's
         velocity adds, twice. With 27 populations, two nodes along each axis and ends of differences there, how often
@@ -88,7 +88,7 @@ class Size:
             node += self.fluid_nodes * 3 * real + self.wall_links * (4 * 4 + 9 * real)
             if self.q == 27:
                 node += self.fluid_nodes * (12 * 4 + 3 + 6 * real)
-        return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
+        return ceil(node + self.wall_links * (3 * index + 4 * real + 1) + self.opening_links * (index + 8 * real + 10))
 
     def fitting_mm(self, spacing_mm: float, need_bytes: Callable[["Size"], float], limit_bytes: float) -> float:
         """The finest spacing, to three digits, at which this vessel needs no more memory than there is.

@@ -52,8 +52,9 @@ LEAST_THROUGHS = 10.0
 would end before it has grown, and standard errors are too small where it remembers more than one."""
 BALANCE = 1e-3
 """Part of the inflow by which the outflow of a steady flow may differ."""
-MARGIN = 1.2
-"""Of the steps after which a flow is expected to have settled, those that are advised."""
+MARGIN = 1.5
+"""Of the steps after which a flow is expected to have settled, those that are advised: that is how far the forecast may
+be off, and a limit that is too high costs nothing, since a run ends once it has settled."""
 
 NAMES = {"kinetic_energy_j": "kinetic energy", "mean_speed_m_s": "mean speed", "max_speed_m_s": "largest speed"}
 """Signals that have a mean of their own, by their name in a row."""
