@@ -24,9 +24,10 @@ would be divided by; of the three alone where there is no fourth. With one node 
 0 at the wall, for q >= 1/2 alone.
 
 In corners a link may end at a wall on both sides. Such a link bounces back half-way, and meets u + u'/2 + s Lambda u'':
-that of the parabola which is 0 at both walls is given to a wall half a link away or more. At most nine tenths of the
-node's velocity: what would follow from the whole of it would grow. Left half-way, the corners of a square duct whose
-walls are 0.95 spacings from their nodes took 1.5 % of the flow away, 10 nodes across.
+that of the parabola which is 0 at both walls is given to a wall half a link away or more. It is at most nine tenths of
+the node's velocity: the wall follows the node some steps later, and more than all of its velocity would grow. Left
+half-way, the corners of a square duct whose walls are 0.95 spacings from their nodes took 1.5 % of the flow away, 10
+nodes across.
 
 The gradient of the pressure is nu laplace(u) at a wall, and the whole expansion has
 [Lambda + (tau - 1/2) k] (u'' - laplace(u)/3). Along the links of a plane wall across an axis laplace(u) is u'': s is
@@ -105,19 +106,20 @@ class ParabolicWalls:
         back, node = np.divmod(walls.slot.astype(np.int64), stride)
         listed = nodes.wall_link_direction * np.int64(nodes.count) + nodes.wall_link_node
         order = np.argsort(listed)
-        place = order[np.searchsorted(listed, stencil.opposite[back] * nodes.count + node, sorter=order)]
-        q = nodes.wall_link_q[place].astype(np.float64)
+        q, behind = (
+            _distance(nodes, listed[order], order, direction * nodes.count + node)
+            for direction in (stencil.opposite[back], back)
+        )
         rows = np.tile(node, (4, 1))
         for direction in np.unique(back):
             mine, beside = back == direction, neighbours.along(int(direction))
             for k in (1, 2, 3):
                 before = rows[k - 1, mine]
                 rows[k, mine] = np.where(before < 0, -1, beside[before])
-        behind = _other_wall(nodes, listed[order], order, back * nodes.count + node)
         a, b, c = (each.astype(np.float64) for each in (walls.a, walls.b, walls.c))
         factor = (1 + a - b + c) / 2
         even, odd = (1 / rate - 0.5 for rate in rates)
-        share = np.where(at_planes(nodes)[place], PLANE_SHARE, SHARE)
+        share = np.where(at_planes(nodes)[node], PLANE_SHARE, SHARE)
         of_scheme = share * even * (odd + (1 - a + b + c) / (4 * factor))
         weights = np.where(rows[1] < 0, between_walls(q, behind, of_scheme), before_wall(q, of_scheme, rows >= 0))
         # -6 w_i m c_i.u_w, and c_i = -c_o
@@ -126,13 +128,13 @@ class ParabolicWalls:
 
 
 def at_planes(nodes: Nodes) -> NDArray[np.bool_]:
-    """Whether the node of each wall link, (L,), has but a plane wall across an axis: 5 or 9 links of one length."""
+    """Whether each node, (N,), has but a plane wall across an axis: five or nine links to walls, of one length."""
     q, node = nodes.wall_link_q.astype(np.float64), nodes.wall_link_node
     least, most = np.full(nodes.count, np.inf), np.zeros(nodes.count)
     np.minimum.at(least, node, q)
     np.maximum.at(most, node, q)
     links = np.bincount(node, minlength=nodes.count)
-    return np.asarray(((most - least < EQUAL) & (links == (5 if nodes.q == 19 else 9)))[node])
+    return np.asarray((most - least < EQUAL) & (links == (5 if nodes.q == 19 else 9)))
 
 
 def before_wall(
@@ -168,15 +170,15 @@ def between_walls(
     return np.array([np.where((q >= NEAREST) & (behind < np.inf), np.clip(own, 0, FASTEST), 0), none, none, none])
 
 
-def _other_wall(
+def _distance(
     nodes: Nodes, listed: NDArray[np.int64], order: NDArray[np.intp], wanted: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Distance of the wall that the link back of each link ends at, infinite where it ends at none.
+    """Distance of the wall that links end at, infinite where they end at none.
 
     Parameters
     ----------
     listed, order : direction and node of all wall links as one number each, sorted, and their rows.
-    wanted : (L,) that of the links back.
+    wanted : (L,) those numbers of the links.
     """
     found = np.minimum(np.searchsorted(listed, wanted), len(listed) - 1)
     distance = nodes.wall_link_q[order[found]].astype(np.float64)

@@ -19,11 +19,8 @@ from solver.domain.node_types import (
     keys_of,
 )
 from solver.kernels.d3q19 import Q
-from solver.kernels.numba_internals import compile_sooner
 from solver.kernels.velocity_sets import velocity_set
 from solver.runtime.errors import StageError
-
-compile_sooner()  # whoever reads nodes or surfaces has loops of his own
 
 
 def check(nodes: Nodes) -> None:

@@ -67,7 +67,7 @@ def inner_loop(function: Any) -> Any:
     """Decorator of a loop that another one calls: compiled with it, and kept on disk as a part of it."""
     options = {"error_model": "numpy"}
     named_by_digest(function, options)
-    return function if config.DISABLE_JIT else InnerFunction(function, targetoptions=options)
+    return inner_function(**options)(function)
 
 
 def inner_function(**options: Any) -> Callable[[Any], Any]:

@@ -54,7 +54,8 @@ BALANCE = 1e-3
 """Part of the inflow by which the outflow of a steady flow may differ."""
 MARGIN = 1.5
 """Of the steps after which a flow is expected to have settled, those that are advised: that is how far the forecast may
-be off, and a limit that is too high costs nothing, since a run ends once it has settled."""
+be off, and a limit that is too high costs nothing, since a run ends once it has settled. Of 19 flows of the stability
+matrix that want more than 20,000 steps 17 have settled by then; by 1.2 times as many 13 had."""
 
 NAMES = {"kinetic_energy_j": "kinetic energy", "mean_speed_m_s": "mean speed", "max_speed_m_s": "largest speed"}
 """Signals that have a mean of their own, by their name in a row."""
