@@ -5,6 +5,9 @@
     PYTHONPATH=.:benchmarks python benchmarks/reduced_model.py --named demo fork stenosis
     PYTHONPATH=.:benchmarks python benchmarks/reduced_model.py --stenoses 50 75 --seeds 1 3 --across 10
 
+Vessels are those of `--named`, and for each seed from FIRST up to but without END one of each of `--kinds` and one of
+each of `--stenoses`; seeds alone draw all kinds. What would draw nothing is refused.
+
 Bends, stenoses, forks and sacs are drawn at random (tests/support/drawn_flows.py), at a Reynolds number of 40 to 300.
 The case runs with so many nodes across its narrowest place; the runs that the model is fitted to, at half, once and
 twice its flow, on the coarse lattice that a case would have. The truth are runs at 0.5, 0.7, 1.4 and 2 times the flow
@@ -21,7 +24,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -302,22 +305,51 @@ def largest(rows: list[dict[str, Any]], key: str) -> float:
     return max((abs(row[key]) for row in rows if key in row), default=float("nan"))
 
 
-def main() -> None:
+def makers_of(options: argparse.Namespace) -> list[Callable[[], Given]]:
+    """What makes each vessel that was asked for.
+
+    Raises
+    ------
+    ValueError
+        If that is none: drawn ones without seeds, or nothing at all.
+    """
+    seeds = range(*options.seeds)
+    kinds = options.kinds or (() if options.stenoses else KINDS)
+    if not seeds and (options.kinds or options.stenoses):
+        raise ValueError("--kinds and --stenoses are drawn: give --seeds FIRST END, with FIRST below END")
+    makers = [partial(named, name, options.times) for name in options.named]
+    makers += [partial(canonical_stenosis, each, seed, options.across) for seed in seeds for each in options.stenoses]
+    makers += [partial(of_drawn, kind, seed) for seed in seeds for kind in kinds]
+    if not makers:
+        raise ValueError("no vessel: give --named, or --seeds FIRST END with FIRST below END")
+    return makers
+
+
+def parse_options(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line, with the makers of the vessels."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 0), metavar=("FIRST", "END"))
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=(), help="drawn; none, no --stenoses: all")
     parser.add_argument("--named", nargs="+", choices=("demo", "fork", "stenosis"), default=())
-    parser.add_argument("--stenoses", nargs="+", type=float, default=(), metavar="PERCENT", help="of the diameter")
+    parser.add_argument(
+        "--stenoses", nargs="+", type=float, default=(), metavar="PERCENT", help="drawn, by what the diameter lost"
+    )
     parser.add_argument("--times", type=float, default=1.0, help="the flow of named vessels, by that of their cases")
     parser.add_argument("--factors", nargs="+", type=float, default=FACTORS, help="of the flow, of the truth")
     parser.add_argument("--across", type=float, default=16.0, help="nodes of the case's lattice across the narrowest")
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--commit", help="of what was run, where git cannot tell it")
-    options = parser.parse_args()
-    makers = [partial(named, name, options.times) for name in options.named]
-    seeds = range(*options.seeds)
-    makers += [partial(canonical_stenosis, each, seed, options.across) for seed in seeds for each in options.stenoses]
-    makers += [partial(of_drawn, kind, seed) for seed in seeds for kind in options.kinds if not options.stenoses]
+    options = parser.parse_args(words)
+    try:
+        options.makers = makers_of(options)
+    except ValueError as error:
+        parser.error(str(error))
+    return options
+
+
+def main() -> None:
+    options = parse_options()
+    makers = options.__dict__.pop("makers")
     results: dict[str, Any] = {**provenance(options), "records": []}
     file = options.json or default_file("reduced-model", results["hardware"])
     for make in makers:
