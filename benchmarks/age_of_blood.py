@@ -7,8 +7,8 @@
 Each results folder is a finished case with a steady flow; with seeds, vessels with a sac are drawn
 (tests/support/drawn_flows.py) and solved here. The field is that of `transport`, with the diffusivity of each grid
 Peclet number. Walkers (validation/random_walk.py) start at nodes drawn alike over the volume and go backwards until
-they come out of an inlet, with the same diffusivity, and with none. Told are mean ages over the volume, over fifths of it
-from the youngest blood to the oldest by the field, in sacs, and of what leaves, which is volume over flow by law.
+they come out of an inlet, with the same diffusivity, and with none. Told are mean ages over the volume, over fifths of
+it from the youngest blood to the oldest by the field, in sacs, and of what leaves, which is volume over flow by law.
 """
 
 import argparse

@@ -3,14 +3,15 @@
 
     python benchmarks/band_coverage.py --seeds 100 120 --workers 16
     python benchmarks/band_coverage.py --seeds 100 120 --workers 16 --truth-alone --across 32
+    python benchmarks/band_coverage.py --seeds 600 602 --kinds tapering "fork with sac" --noise middle --workers 1
     python benchmarks/band_coverage.py --table benchmarks/results/FILE.json [FINER_TRUTH.json]
 
 Vessels with a sac are drawn at random, of which the shape is known (tests/support/drawn_sacs.py), and imaged with
-three levels of noise. Each image goes through filter, segment and surface, and through a run with an inflow and a
-viscosity that a user would state; members of the level quick give the bands. The truth is a run on the true shape,
-cut where the surface is, on a finer lattice, with an inflow and a viscosity that are drawn about the stated ones as
-the settings say. A record keeps what the members gave; a table has the bands that follow from it by the rules of the
-day.
+three levels of noise; `--kinds` draws others (tests/support/drawn_others.py). Each image goes through filter, segment
+and surface, and through a run with an inflow and a viscosity that a user would state; members of the level quick give
+the bands. The truth is a run on the true shape, cut where the surface is, on a finer lattice, with an inflow and a
+viscosity that are drawn about the stated ones as the settings say. A record keeps what the members gave; a table has
+the bands that follow from it by the rules of the day.
 """
 
 import argparse
@@ -51,6 +52,7 @@ from pipeline.uncertainty.wall_field import opening_of, rows_on_wall  # noqa: E4
 from pipeline.uncertainty.wall_precision import WallPrecision  # noqa: E402
 from solver.domain.nodes import Opening  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
+from tests.support.drawn_others import OTHERS, drawn_other  # noqa: E402
 from tests.support.drawn_sacs import CONTRAST_HU, NOISE, Drawn, drawn  # noqa: E402
 from validation.timing import hardware  # noqa: E402
 
@@ -60,6 +62,8 @@ DENSITY, VISCOSITY = 1060.0, 3.5e-3
 PARTS = ("low_shear",)
 KEYS = ("volume", "drop inlet to outlet", "shear_mean", "shear sac", "shear_p99", "peak_speed", "low_shear")
 """Figures that are judged; the first four are those that the bands are proved by."""
+OF_FORKS = ("drop inlet to left", "drop inlet to right", "flow left", "flow right")
+"""The same of vessels with two outlets."""
 LOG = logging.getLogger("coverage")
 
 
@@ -107,22 +111,19 @@ class Wanted:
     finer: bool = False
 
 
-def tried(seed: int, noise: str, wanted: Wanted) -> dict[str, Any]:
+def tried(kind: str, seed: int, noise: str, wanted: Wanted) -> dict[str, Any]:
     """One vessel: bands of its image's figures beside the truth.
 
     Parameters
     ----------
-    seed, noise : of the vessel and its image.
+    kind, seed, noise : of the vessel and its image.
     wanted : what is computed of it.
     """
     began = time.process_time()
-    found: dict[str, Any] = {"seed": seed, "noise": noise}
+    found: dict[str, Any] = {"seed": seed, "noise": noise} | ({"kind": kind} if kind in OTHERS else {})
     try:
-        return (
-            found
-            | covered(drawn(seed, noise), seed, noise, wanted)
-            | {"seconds": round(time.process_time() - began, 1)}
-        )
+        vessel = drawn_other(kind, seed, noise) if kind in OTHERS else drawn(seed, noise)
+        return found | covered(vessel, seed, noise, wanted) | {"seconds": round(time.process_time() - began, 1)}
     except StageError as error:
         return found | {"refused": str(error)}
     except Exception as error:  # one vessel more or less: the record says so
@@ -151,7 +152,8 @@ def taken(vessel: Drawn, solve: SolveSettings, settings: UncertaintySettings) ->
     phantom = vessel.imaged()
     segmented = hl.segment(hl.filter_image(phantom.image), phantom.image, "CT", seeds_mm=phantom.truth["seeds_mm"][:1])
     named = [
-        {"name": each["name"], "role": each["name"], "near_mm": each["centre_mm"]} for each in phantom.truth["openings"]
+        {"name": each["name"], "role": "inlet" if each["name"] == "inlet" else "outlet", "near_mm": each["centre_mm"]}
+        for each in phantom.truth["openings"]
     ]
     surface = hl.surface(segmented, openings=named)
     results, flow = solved(surface, solve, FINE)
@@ -206,7 +208,7 @@ def covered(vessel: Drawn, seed: int, noise: str, wanted: Wanted) -> dict[str, A
 
 def kept(figures: Mapping[str, float]) -> dict[str, float]:
     """Those figures that are judged, with the digits that a record needs."""
-    return {key: float(f"{figures[key]:.6g}") for key in KEYS if key in figures}
+    return {key: float(f"{figures[key]:.6g}") for key in (*KEYS, *OF_FORKS) if key in figures}
 
 
 def order_of(key: str) -> float:
@@ -245,11 +247,13 @@ def true_figures(exact: Any, mesh: Mesh) -> dict[str, float]:
 
 def merged(tries: list[dict[str, Any]], *finer: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Tries with the truth of other records, where these have one."""
-    truths = {(each["seed"], each["noise"]): each["truth"] for of in finer for each in of if "truth" in each}
-    return [
-        each | {"truth": truths.get((each["seed"], each["noise"]), each["truth"])} if "truth" in each else each
-        for each in tries
-    ]
+    truths = {_vessel(each): each["truth"] for of in finer for each in of if "truth" in each}
+    return [each | {"truth": truths.get(_vessel(each), each["truth"])} if "truth" in each else each for each in tries]
+
+
+def _vessel(of: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells a vessel of a record from others."""
+    return of.get("kind"), of["seed"], of["noise"]
 
 
 def shown(tries: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
@@ -257,7 +261,7 @@ def shown(tries: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     head = ["figure", *(f"{noise}: in the band, half width, error" for noise in NOISE), "all"]
     found = [(each["noise"], banded(each)) for each in tries]
     rows = []
-    for key in KEYS:
+    for key in (*KEYS, *OF_FORKS):
         row, together = [key], []
         for noise in NOISE:
             mine = [of[key] for level, of in found if level == noise and key in of]
@@ -266,7 +270,8 @@ def shown(tries: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
             half = np.mean([(each["high"] - each["low"]) / 2 / each["value"] for each in mine]) if mine else np.nan
             errors = [each["truth"] / each["value"] - 1 for each in mine]
             row.append(f"{sum(inside)} of {len(inside)}, {half:.1%}, {np.sqrt(np.mean(np.square(errors))):.1%}")
-        rows.append([*row, f"{sum(together)} of {len(together)}" + (f" ({np.mean(together):.0%})" if together else "")])
+        if together:
+            rows.append([*row, f"{sum(together)} of {len(together)} ({np.mean(together):.0%})"])
     return head, rows
 
 
@@ -274,6 +279,7 @@ def main() -> None:
     """Try the vessels, print the table, keep the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", nargs=2, type=int, default=(100, 120))
+    parser.add_argument("--kinds", nargs="+", default=["bend with sac"], choices=["bend with sac", *OTHERS])
     parser.add_argument("--noise", nargs="+", default=list(NOISE), choices=list(NOISE))
     parser.add_argument("--finer", action="store_true", help="each surface once more on the lattice of the truth")
     parser.add_argument("--across", type=float, default=24.0, help="nodes across the inlet of the truth")
@@ -289,7 +295,12 @@ def main() -> None:
         print(table(*shown(merged(*(json.loads(path.read_text(encoding="utf-8"))["tries"] for path in options.table)))))
         return
     wanted = Wanted(options.across, options.truth_alone, options.finer)
-    jobs = [(seed, noise, wanted) for seed in range(*options.seeds) for noise in options.noise]
+    jobs = [
+        (kind, seed, noise, wanted)
+        for kind in options.kinds
+        for seed in range(*options.seeds)
+        for noise in options.noise
+    ]
     tries = []
     with multiprocessing.get_context("spawn").Pool(options.workers, maxtasksperchild=4) as pool:
         for job in [pool.apply_async(tried, job) for job in jobs]:

@@ -85,13 +85,27 @@ def drawn(seed: int, noise: str) -> Drawn:
         ),
         sacs=(Ellipsoid(centre_mm=tuple(centre.tolist()), radii_mm=tuple(sac.tolist())),),
     )
+    low, high = np.minimum(arc.min(axis=0), centre - sac), np.maximum(arc.max(axis=0), centre + sac)
+    return Drawn(vessel, image_of(rng, radius, low, high, noise), radius)
+
+
+def image_of(
+    rng: np.random.Generator, radius: float, low: NDArray[np.float64], high: NDArray[np.float64], noise: str
+) -> ImageSettings:
+    """An image around a vessel, turned at random, with 3 to 6 voxels on a radius.
+
+    Parameters
+    ----------
+    rng : of what is drawn.
+    radius : mm.
+    low, high : (3,) corners of the box around its lines and sacs, mm.
+    noise : of :data:`NOISE`.
+    """
     voxel = radius / rng.uniform(3, 6)
     spacing = np.array([voxel, voxel, voxel * rng.uniform(1, 1.4)])
     turn, margin = rng.uniform(-180, 180, 3), 3 * radius
-    low = np.minimum(arc.min(axis=0), centre - sac) - margin
-    high = np.maximum(arc.max(axis=0), centre + sac) + margin
-    size = np.ceil(2 * np.maximum(-low, high) / spacing).astype(int).tolist()
-    image = ImageSettings(
+    size = np.ceil(2 * np.maximum(margin - low, high + margin) / spacing).astype(int).tolist()
+    return ImageSettings(
         size=tuple(size),
         spacing_mm=tuple(spacing.tolist()),
         slice_thickness_mm=float(spacing[2]),
@@ -102,7 +116,6 @@ def drawn(seed: int, noise: str) -> Drawn:
         noise_hu=NOISE[noise] * CONTRAST_HU,
         noise_seed=int(rng.integers(2**31)),
     )
-    return Drawn(vessel, image, radius)
 
 
 def on_stalk(vessel: Drawn, seed: int) -> Drawn:
