@@ -32,8 +32,8 @@ def band_words(bands: Mapping[str, Any] | None, key: str, scale: float = 1.0) ->
     for band in (bands or {}).get("bands", ()):
         if band["key"] == key:
             low, high = number(scale * band["low"]), number(scale * band["high"])
-            crossed = f"; {number(scale * band['crosses'])} lies within" if band["crosses"] is not None else ""
-            return f"{COVERED:.0%} band: {low} to {high}{crossed}"
+            limit = f"{number(scale * band['crosses'])} {band['unit']}".rstrip() if band["crosses"] is not None else ""
+            return f"{COVERED:.0%} band: {low} to {high}" + (f"; {limit} lies within" if limit else "")
     return None
 
 
@@ -49,6 +49,7 @@ def bands_section(bands: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "better": bands["better"],
         "varied": _varied(bands),
         "doubt": too_coarse(bands["nodes_across"]),
+        "not_varied": bands["not_varied"],
         "without_spacing": "spacing" not in bands["sources"],
         "head": ("", "value", "from", "to", "unit", *(WORDS[group] for group in bands["sources"])),
         "rows": [_row(band, bands["sources"]) for band in bands["bands"]],

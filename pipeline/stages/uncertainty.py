@@ -64,6 +64,7 @@ def uncertainty(
         "ratio": unchanged.design["ratio"],
         "nodes_across": unchanged.design["nodes_across"],
         "sources": _sources(unchanged.design),
+        "not_varied": _not_varied(settings, unchanged.design, indices),
         "no_bands": _no_bands(unchanged, together, len(drawn)),
         "bands": [],
         "better": None,
@@ -80,6 +81,23 @@ def _sources(design: Mapping[str, Any]) -> list[str]:
     varied = {each["group"] for each in design["variables"]}
     varied |= ({"wall"} if design["wall"]["rough_mm"] else set()) | ({"spacing"} if design["ratio"] > 1 else set())
     return [group for group in WORDS if group in varied]
+
+
+def _not_varied(settings: UncertaintySettings, design: Mapping[str, Any], indices: Mapping[str, Any]) -> list[str]:
+    """What a reader may miss among the sources: that of which nothing is known, and how to tell of it."""
+    sources, found = _sources(design), []
+    if "wall" not in sources and settings.wall_sd_mm is None:
+        found.append(
+            "the place of the wall did not vary: without an image nothing tells how well it is known, and it is often"
+            " what figures depend on most; where it may be off, give uncertainty.wall_sd_mm, for instance 0.13"
+        )
+    outlets = [each["name"] for each in indices["openings"] if each["role"] == "outlet"]
+    if len(outlets) > 1 and "outlets" not in sources and settings.outlets_cv:
+        found.append(
+            "how the flow divides did not vary by itself: an outlet holds a pressure alone; where the parts of the flow"
+            " are known, give the outlets a flow_fraction or a windkessel"
+        )
+    return found
 
 
 def _no_bands(unchanged: Member, together: Members, count: int) -> str | None:
@@ -151,6 +169,8 @@ def _compute(job: Job) -> None:
         job.log.warning("warning: no bands: %s", found["no_bands"])
     elif doubt := too_coarse(found["nodes_across"]):
         job.log.warning("warning: %s", doubt)
+    for each in found["not_varied"]:
+        job.log.info("note: %s", each)
     for band in found["bands"]:
         job.log.info("%s: %.4g, %.4g to %.4g %s", *(band[key] for key in ("name", "value", "low", "high", "unit")))
     wall, arrays = read_mesh(job.inputs["wall"])

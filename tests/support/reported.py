@@ -272,6 +272,7 @@ BANDS = {
     "ratio": 1.6,
     "nodes_across": 8.2,
     "sources": ["wall", "inflow", "spacing"],
+    "not_varied": ["how the flow divides did not vary"],
     "inflow_cv": 0.1,
     "bands": [
         {

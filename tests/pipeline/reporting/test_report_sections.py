@@ -162,9 +162,11 @@ def test_bands_stand_beside_the_figures_and_say_what_they_are_due_to(rich):
     html, files = rich
     tile = next(each for each in re.findall(r'<div class="tile">(.*?)</div>', html, re.DOTALL) if "99th" in each)
     assert "90% band: 0.250 to 1.75" in tile
+    assert "90% band: 0.250 to 1.75; 0.400 Pa lies within" in html
     section = html.partition('<section id="bands">')[2].partition("</section>")[0]
     assert "place of the wall 0.02 mm all together, and 0.06 mm alike over 0.5 mm; inflow 10%" in section
-    assert "11 members on a coarser lattice" in section
+    assert "11 runs with these changed at random, the members, on a coarser lattice, tell it" in section
+    assert "Not in these bands: how the flow divides did not vary." in section
     assert "mean wall shear stress: 0.400 Pa lies within its band" in section
     assert "5: the flow diverges" in section
     assert '<td class="n">36%</td><td class="n">64%</td><td class="n">0%</td>' in section  # 0.3^2 and 0.4^2 of 0.25
