@@ -265,9 +265,12 @@ def shown(tries: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
         row, together = [key], []
         for noise in NOISE:
             mine = [of[key] for level, of in found if level == noise and key in of]
+            if not mine:
+                row.append("none")
+                continue
             inside = [each["low"] <= each["truth"] <= each["high"] for each in mine]
             together += inside
-            half = np.mean([(each["high"] - each["low"]) / 2 / each["value"] for each in mine]) if mine else np.nan
+            half = np.mean([(each["high"] - each["low"]) / 2 / each["value"] for each in mine])
             errors = [each["truth"] / each["value"] - 1 for each in mine]
             row.append(f"{sum(inside)} of {len(inside)}, {half:.1%}, {np.sqrt(np.mean(np.square(errors))):.1%}")
         if together:

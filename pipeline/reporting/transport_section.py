@@ -17,8 +17,9 @@ from solver.domain.nodes import Opening
 
 AGE = (
     Line("volume_over_flow_s", "mean age at the outlets by volume over flow", "s"),
-    Line("age.median_s", "age of the blood in the vessel: median", "s"),
-    Line("age.p90_s", "90 % are younger than", "s"),
+    Line("age.mean_s", "mean age of the blood in the vessel", "s"),
+    Line("age.median_s", "mean age at a place: in half of the vessel below", "s"),
+    Line("age.p90_s", "in nine tenths of it below", "s"),
     Line("age.missing_share", "may be missing still", "%", 100),
     Line("bolus.duration_s", "the bolus lasts", "s"),
     Line("bolus.held_at_end_share", "of it in the vessel at the end", "%", 100),

@@ -118,7 +118,8 @@ class Members:
 
 
 def bands(figures: Sequence[Figure], members: Members) -> list[dict[str, Any]]:
-    """Bands of the figures that the members have, too, as they stand in ``uncertainty.json``.
+    """Bands of the figures that the members have, too, as they stand in ``uncertainty.json``. One that nothing changes,
+    as the volume of a wall that stays, has none: a band without a width would say that it is sure.
 
     Parameters
     ----------
@@ -126,7 +127,8 @@ def bands(figures: Sequence[Figure], members: Members) -> list[dict[str, Any]]:
     members : what was computed of them; enough.
     """
     keys = members.unchanged.keys() & set.intersection(*({*each} for each in members.figures))
-    return [_band(figure, members) for figure in figures if figure.key in keys]
+    found = [_band(figure, members) for figure in figures if figure.key in keys]
+    return [band for band in found if band["deviation"] > 0]
 
 
 def _band(figure: Figure, members: Members) -> dict[str, Any]:

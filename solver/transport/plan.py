@@ -108,8 +108,8 @@ def notes_of(plan: TransportPlan) -> list[str]:
         notes.append(
             f"transport.diffusivity_m2_s {numbers['diffusivity_asked_m2_s']:.3g} is raised to"
             f" {numbers['diffusivity_m2_s']:.3g}, the least that this lattice resolves (grid Peclet number"
-            f" {numbers['grid_peclet']:.3g}): fronts and layers at walls are wider than in blood; a finer"
-            " voxelize.spacing_mm brings it closer"
+            f" {numbers['grid_peclet']:.3g}): fronts and layers at walls are wider than in blood, and the"
+            " blood of sacs is younger; a finer voxelize.spacing_mm brings it closer"
         )
     if numbers["nodes_left_out"]:
         notes.append(

@@ -297,6 +297,7 @@ BANDS = {
 CARRIED = {
     "volume_over_flow_s": 0.321,
     "age": {
+        "mean_s": 0.415,
         "median_s": 0.25,
         "p90_s": 1.25,
         "missing_share": 0.004,

@@ -100,6 +100,14 @@ def test_bands_and_maps_follow_from_the_members(case, members):
     assert np.median(values / stress) == pytest.approx(expected, abs=0.06)
 
 
+def test_a_figure_that_nothing_changes_has_no_band(members):
+    """The volume of members whose walls stay where they are; the others keep theirs."""
+    still = [replace(each, figures=each.figures | {"volume": 0.009}) for each in members]
+    found = uncertainty(SETTINGS, still, {"times": 1, **_few()}, 9.0)
+    assert {"shear_mean", "peak_speed"} <= {band["key"] for band in found["bands"]}
+    assert "volume" not in {band["key"] for band in found["bands"]}
+
+
 def test_a_member_that_fails_says_why_and_too_few_leave_no_bands(case, members):
     impossible = given(member=1, solve=given().solve.model_copy(update={"max_steps": 5}))
     failed = computed(case, impossible, LOG)

@@ -46,7 +46,7 @@ def rows(html):
 def test_the_page_has_what_the_flow_carries(rich, plain, tmp_path):
     html, files = rich
     assert "Age of blood and contrast" in html
-    assert rows(html)["age of the blood in the vessel: median"] == "0.250 s"
+    assert rows(html)["mean age at a place: in half of the vessel below"] == "0.250 s"
     assert "<td>sac</td>" in html
     assert "0.875" in html
     assert "the diffusivity is raised." in html

@@ -87,6 +87,7 @@ def test_a_diffusivity_that_the_lattice_does_not_resolve_is_raised_and_said():
     np.testing.assert_allclose(numbers["grid_peclet"], SETTINGS.grid_peclet)
     assert numbers["diffusivity_m2_s"] > 1e-9
     assert "is raised to" in notes_of(plan)[0]
+    assert "the blood of sacs is younger" in notes_of(plan)[0]
     _, fine = run_of(pipe_flow(), TransportSettings(backend="cpu", diffusivity_m2_s=1e-3))
     assert fine.diffusivity_m2_s == 1e-3
     assert not notes_of(fine)
