@@ -20,7 +20,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
@@ -40,7 +40,7 @@ from pipeline.stages.surface import extract_surface  # noqa: E402
 from pipeline.stages.transport import flows_ml_s, sac_parts  # noqa: E402
 from solver.domain import nodes as node_files  # noqa: E402
 from solver.domain.nodes import Nodes  # noqa: E402
-from solver.run.flow_file import read_flow  # noqa: E402
+from solver.run.flow_file import Flow, read_flow  # noqa: E402
 from solver.transport.carry import carry  # noqa: E402
 from solver.transport.settings import TransportSettings  # noqa: E402
 from tests.support.drawn_flows import DENSITY, VISCOSITY, drawn_flow  # noqa: E402
@@ -113,7 +113,7 @@ def drawn(seed: int, across: float) -> Given:
 def measured(given: Given, peclet: float, walkers: int, seed: int) -> dict[str, Any]:
     """One vessel at a grid Peclet number."""
     settings = TransportSettings(backend="cpu", grid_peclet=peclet, bolus=None, settled=0.002)
-    carried = carry(given.nodes, given.flow, given.out_ml_s, None, settings, LOG, given.sacs)
+    carried = carry(given.nodes, cast(Flow, given.flow), given.out_ml_s, None, settings, LOG, given.sacs)
     assert carried.age
     plan, field = carried.plan, carried.age.field.astype(np.float64)
     rng = np.random.default_rng(seed)
@@ -190,12 +190,12 @@ def main() -> None:
     for given in vessels:
         for peclet in options.peclet:
             results["records"].append(measured(given, peclet, options.walkers, options.seed))
-            told(results["records"][-1])
+            print_table(results["records"][-1])
             file.write_text(json.dumps(results, indent=1) + "\n")
     print(file)
 
 
-def told(found: dict[str, Any]) -> None:
+def print_table(found: dict[str, Any]) -> None:
     """A table of one vessel at a grid Peclet number."""
     numbers = found["numbers"]
     print(f"{found['name']}, {found['nodes']} nodes, grid Peclet number {numbers['grid_peclet']:.3g}")

@@ -317,7 +317,7 @@ def makers_of(options: argparse.Namespace) -> list[Callable[[], Given]]:
     kinds = options.kinds or (() if options.stenoses else KINDS)
     if not seeds and (options.kinds or options.stenoses):
         raise ValueError("--kinds and --stenoses are drawn: give --seeds FIRST END, with FIRST below END")
-    makers = [partial(named, name, options.times) for name in options.named]
+    makers: list[Callable[[], Given]] = [partial(named, name, options.times) for name in options.named]
     makers += [partial(canonical_stenosis, each, seed, options.across) for seed in seeds for each in options.stenoses]
     makers += [partial(of_drawn, kind, seed) for seed in seeds for kind in kinds]
     if not makers:

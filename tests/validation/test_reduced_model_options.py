@@ -23,7 +23,7 @@ for line in argv[1:]:
 
 
 @pytest.fixture(scope="module")
-def told():
+def answers():
     """What the benchmark makes of command lines, and what it says of those that it refuses."""
     lines = (
         "--seeds 11 13 --kinds bend fork",
@@ -60,8 +60,8 @@ def told():
         ("--seeds 7 8", [f"of_drawn('{kind}', 7)" for kind in ("bend", "stenosis", "fork", "sac")]),
     ],
 )
-def test_each_option_draws_what_it_says(told, line, vessels):
-    assert told[0][line].split(";") == vessels
+def test_each_option_draws_what_it_says(answers, line, vessels):
+    assert answers[0][line].split(";") == vessels
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,6 @@ def test_each_option_draws_what_it_says(told, line, vessels):
         ("", "no vessel: give --named"),
     ],
 )
-def test_what_would_draw_nothing_is_refused(told, line, says):
-    assert told[0][line] == "refused 2"
-    assert says in told[1]
+def test_what_would_draw_nothing_is_refused(answers, line, says):
+    assert answers[0][line] == "refused 2"
+    assert says in answers[1]

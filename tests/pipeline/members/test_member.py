@@ -123,26 +123,26 @@ def test_a_member_that_fails_says_why_and_too_few_leave_no_bands(case, members):
     assert "could not be computed" in alone["no_bands"]
 
 
-def test_a_reader_is_told_of_what_nothing_is_known(members):
+def test_a_reader_learns_of_what_nothing_is_known(members):
     """Of a wall without an image, and of outlets that hold a pressure; not of what was varied or set to 0."""
     outlets = [{"name": name, "role": role} for name, role in (("a", "inlet"), ("b", "outlet"), ("c", "outlet"))]
     still = replace(
         members[0], design=members[0].design | {"wall": {"whole_mm": 0.0, "rough_mm": 0.0}, "variables": []}
     )
 
-    def told(first, settings, openings):
+    def missing(first, settings, openings):
         none = replace(first, failed="so that no bands are made")
         return uncertainty(settings, [none], {"times": 1, **_few(), "openings": openings}, 9.0)["not_varied"]
 
-    wall, division = told(still, SETTINGS, outlets)
+    wall, division = missing(still, SETTINGS, outlets)
     assert "the place of the wall did not vary" in wall
     assert "how the flow divides did not vary by itself" in division
-    assert told(members[0], SETTINGS, outlets) == [division]
-    assert told(still, SETTINGS, outlets[:2]) == [wall]
+    assert missing(members[0], SETTINGS, outlets) == [division]
+    assert missing(still, SETTINGS, outlets[:2]) == [wall]
     known = SETTINGS.model_copy(update={"wall_sd_mm": 0.0, "outlets_cv": 0.0})
-    assert told(still, known, outlets) == []
+    assert missing(still, known, outlets) == []
     shared = [{"group": "outlets", "name": "1"}]
-    assert told(replace(still, design=still.design | {"variables": shared}), SETTINGS, outlets) == [wall]
+    assert missing(replace(still, design=still.design | {"variables": shared}), SETTINGS, outlets) == [wall]
 
 
 def test_a_wall_that_would_close_the_narrowest_place_fails_that_member(case):
