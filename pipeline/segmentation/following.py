@@ -170,6 +170,8 @@ def followed(problem: Problem, mask: Mask, found: Levels, wall: float, radii: ND
         added = grown & ~part & ~others & (ndimage.distance_transform_edt(~fits) <= step)
         label, _ = ndimage.label(part | added)
         added &= np.isin(label, np.unique(label[part]))
+        if not added.any():  # what fits hangs on the mask by what does not
+            break
         if place is None:
             z, y, x = (
                 min(max(int(n) + side.start - step, 0), size.stop - step - 1)
