@@ -112,13 +112,14 @@ class _Traced:
 
     Attributes
     ----------
-    lumen : (Z, Y, X), with the tubes beyond the border.
+    given, lumen : (Z, Y, X), as it is, and with the tubes beyond the border.
     field, raw : smooth field of it, and the surface on which that is zero.
     centreline, frayed : not pruned, and the rows at which it frays.
     border : the sections of the border by the rows of the ends beyond them.
     less_where_thin : whether thin places are smoothed less.
     """
 
+    given: Volume
     lumen: Volume
     field: Volume
     raw: Mesh
@@ -139,8 +140,8 @@ class _Traced:
         def flat(row: int) -> bool:
             return flat_face(self.raw, points[row], points, centreline.radius_mm) is not None
 
-        at_border = _at_border(self.lumen, centreline)
-        return find_ends(centreline, settings.min_branch_radii, least_mm, at_border, frozenset(kept), flat)
+        at_border, cut = (_at_border(each, centreline) for each in (self.lumen, self.given))
+        return find_ends(centreline, settings.min_branch_radii, least_mm, at_border, frozenset(kept), flat, cut)
 
 
 def _extract_thin(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, broken: str) -> Surface:
@@ -250,7 +251,7 @@ def _trace_beyond(
         log.info("%s: an opening", section.words)
     for section in shaved:
         log.warning("warning: %s: cuts the side of the vessel, which is closed there", section.words)
-    return replace(traced, centreline=centreline, border=border), shaved
+    return replace(traced, given=lumen, centreline=centreline, border=border), shaved
 
 
 def _traced(
@@ -262,7 +263,7 @@ def _traced(
     check_closed(raw)
     log.info("iso-surface: %d triangles, %.1f mm3", len(raw.triangles), raw.volume_mm3())
     traced = trace_centreline(field.with_voxels(field.voxels > 0), raw.points_mm)
-    return _Traced(lumen, field, raw, *without_frayed_ends(traced), {}, less_where_thin)
+    return _Traced(lumen, lumen, field, raw, *without_frayed_ends(traced), {}, less_where_thin)
 
 
 def _fitted(traced: _Traced, wanted_mm3: float, scene: Scene) -> tuple[Mesh, Volume, float]:
@@ -333,7 +334,7 @@ def _without_side_branches(
     centreline, border, _ = ends_at_border(without.centreline, sections, settings.min_branch_radii)
     volumes = volumes_lost(traced.lumen, lumen, sides, traced.centreline)
     records = [side.record(action) | {"volume_mm3": mm3} for side, mm3 in zip(sides, volumes, strict=True)]
-    return replace(without, centreline=centreline, border=border), records
+    return replace(without, given=traced.given, centreline=centreline, border=border), records
 
 
 def _require_isotropic(lumen: Volume) -> None:

@@ -309,6 +309,7 @@ def find_ends(
     border: NDArray[np.bool_],
     frayed: frozenset[int] = frozenset(),
     flat: Callable[[int], bool] = lambda _: False,
+    cut: NDArray[np.bool_] | None = None,
 ) -> Ends:
     """Prune spurs and dead ends, the relatively shortest first, and tell open ends from closed ones.
 
@@ -321,7 +322,10 @@ def find_ends(
     frayed : rows of free ends at which the image fades; they are open however short their branch is.
     flat : whether a plane cuts the vessel off at a free end, told by its row: it is open however little it stands out.
         Beside a sac it would be taken for a dead end, and the sac for the vessel that goes on.
+    cut : (N,) whether the ball around a point reaches the border of the image that was given, which tubes may have been
+        added to; none: `border`.
     """
+    cut = border if cut is None else cut
     dead_ends: dict[int, str] = {}
     thin: dict[int, float] = {}
     while True:
@@ -341,7 +345,7 @@ def find_ends(
             return Ends(centreline, ends, dead_ends, thin_mm=thin)
         branch, why = dead
         dead_ends[branch.rows[0]] = why
-        if border[branch.rows[0]]:
+        if cut[branch.rows[0]]:
             thin[branch.rows[0]] = float(branch.end_radius_mm)
         centreline = centreline.without(branch)
 
