@@ -23,8 +23,8 @@ from pydicom.uid import (
 )
 
 from pipeline.dicom.dataset import number, quiet, read_dataset, require_small_when_inflated, value
+from pipeline.files.graded_mask import LEAST_PART
 from pipeline.files.mask_file import (
-    LEAST_PART,
     GivenMask,
     Segment,
     Wanted,

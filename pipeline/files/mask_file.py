@@ -15,6 +15,7 @@ import numpy as np
 import SimpleITK as sitk
 from numpy.typing import NDArray
 
+from pipeline.files.graded_mask import LEAST_PART, Graded, graded
 from pipeline.files.label_parts import chain, continuations
 from pipeline.files.regular_grid import ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, orthonormal_error
 from pipeline.files.volume import Volume
@@ -27,12 +28,6 @@ Wanted = int | str | tuple[int | str, ...] | None
 
 MAX_LABELS = 1000
 """A label map has fewer; an image has more different values."""
-
-LEAST_PART = 0.5
-"""A voxel of a map of fractions belongs to the lumen from this part (or probability) on."""
-
-ROUND_OFF = 1e-5
-"""How far sums of parts may be beyond 0 and 1."""
 
 LISTED = 12
 """Segments that a message lists."""
@@ -144,8 +139,8 @@ def read_mask_file(path: Path, wanted: Wanted) -> GivenMask:
     image, names = _read(path)
     layers = sitk.GetArrayFromImage(image)
     check_geometry(image.GetSpacing(), np.array(image.GetDirection()).reshape(3, 3))
-    if image.GetNumberOfComponentsPerPixel() == 1 and _are_parts(layers):
-        return _of_parts(image, np.clip(layers, 0, 1).astype(np.float32), wanted)
+    if image.GetNumberOfComponentsPerPixel() == 1 and (found := graded(layers, image.GetSpacing())):
+        return _of_parts(image, found, wanted)
     layers = layers[None] if image.GetNumberOfComponentsPerPixel() == 1 else np.moveaxis(layers, -1, 0)
     voxel_ml = float(np.prod(image.GetSpacing())) / 1000
     segments = [
@@ -210,23 +205,15 @@ def _of_one_vessel(labels: NDArray[Any], segments: Sequence[Segment], spacing_mm
     return chain(labels, [numbers[k] for k in np.argsort(counts)[::-1]], spacing_mm)
 
 
-def _are_parts(voxels: NDArray[Any]) -> bool:
-    """Whether values are parts of voxels that something fills, or probabilities: 0 to 1, 0 and values between there."""
-    if not np.issubdtype(voxels.dtype, np.floating) or voxels.min() < -ROUND_OFF or voxels.max() > 1 + ROUND_OFF:
-        return False
-    between = (voxels > ROUND_OFF) & (voxels < 1 - ROUND_OFF)
-    return bool(between.any() and (voxels <= ROUND_OFF).any() and (voxels >= LEAST_PART).any())
-
-
-def _of_parts(image: sitk.Image, part: NDArray[np.float32], wanted: Wanted) -> GivenMask:
+def _of_parts(image: sitk.Image, found: Graded, wanted: Wanted) -> GivenMask:
     """What is at least half full, with its parts, so that the surface lies where the parts pass one half."""
     lumen = Volume(
-        part >= LEAST_PART, image.GetSpacing(), image.GetOrigin(), np.array(image.GetDirection()).reshape(3, 3)
+        found.part >= LEAST_PART, image.GetSpacing(), image.GetOrigin(), np.array(image.GetDirection()).reshape(3, 3)
     )
     facts = size(int(lumen.voxels.sum()), float(np.prod(image.GetSpacing())) / 1000)
     chosen, _ = choose_in([lumen.voxels], [Segment(1, facts=facts)], wanted, image.GetSpacing())
-    record = {"file": "map of fractions", "segment": numbers_of(chosen, wanted), "least_fraction": LEAST_PART}
-    return GivenMask(lumen, part, record=record)
+    record = {"file": found.kind, "segment": numbers_of(chosen, wanted), "least_fraction": LEAST_PART}
+    return GivenMask(lumen, found.part, record=record)
 
 
 def _read(path: Path) -> tuple[sitk.Image, dict[tuple[int, int], str]]:
@@ -288,8 +275,8 @@ def labels(voxels: NDArray[Any], entry_of_images: str) -> list[tuple[int, int]]:
             why = f"{odd[0]:g} is no label" if len(odd) else f"more than {MAX_LABELS} different values"
             raise StageError(
                 f"input.mask: {why}; a mask holds few whole numbers, 0 outside. An image goes to {entry_of_images}; a"
-                " map of fractions has values from 0 to 1, 0 and at least one half among them: scale it in the program"
-                " that made it"
+                " map of fractions has values from 0 to 1, 100 or 255, full within and 0 outside, a signed distance"
+                " one sign within and the other outside: scale it in the program that made it"
             )
     return sorted((int(value), count) for value, count in counts.items() if value)
 

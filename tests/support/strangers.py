@@ -10,6 +10,8 @@ import numpy as np
 from tests.support import (
     strange_clinics,
     strange_devices,
+    strange_drawings,
+    strange_exports,
     strange_files,
     strange_given,
     strange_images,
@@ -36,10 +38,16 @@ IMAGES = _numbered(
     (20, strange_devices.KINDS),
     (40, strange_clinics.KINDS),
     (80, strange_scans.KINDS),
+    (100, strange_exports.KINDS),
 )
 """A new kind comes last in its file, so that the others keep their numbers; the first is full."""
 
-GIVEN = _numbered((0, strange_given.KINDS), (60, strange_files.KINDS), (100, strange_programs.KINDS))
+GIVEN = _numbered(
+    (0, strange_given.KINDS),
+    (60, strange_files.KINDS),
+    (100, strange_programs.KINDS),
+    (140, strange_drawings.KINDS),
+)
 """Masks and surfaces."""
 
 
