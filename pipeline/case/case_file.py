@@ -153,7 +153,8 @@ class Case(Section):
             both = {"filter": self.filter.model_dump(mode="json"), "segment": grower}
             return json.dumps(both | {"case": self.model_dump(mode="json", exclude_unset=True)}, sort_keys=True)
         if stage == "import_mask":
-            return json.dumps({"segment": self.input.mask_segment, "fill_holes": self.segment.fill_holes})
+            of_file = {"segment": self.input.mask_segment, "fill": self.input.mask_fill}
+            return json.dumps({**of_file, "fill_holes": self.segment.fill_holes})
         if stage in ("import_surface", "surface"):
             of_surface = self.surface.model_dump(mode="json") | lattice_needs(self.voxelize, self.solve, self.surface)
             stated = self.input.of_surface if stage == "import_surface" else {}

@@ -8,9 +8,9 @@ by shape-based interpolation, which keeps the volume.
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from pipeline.files.mask_file import GivenMask, Wanted, read_mask_file
 from pipeline.files.volume import Volume
 from pipeline.segmentation.leak import border_contact
 from pipeline.segmentation.levels import Levels
+from pipeline.segmentation.mask_fill import between_slices, hollow
 from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw
 from pipeline.segmentation.region_growing import Mask, bounding_box, centre_line, fill_holes
@@ -37,6 +38,9 @@ MINIMUM_VOXELS = 100
 
 MAX_SPECKS = 0.01
 """Part of the mask that may lie apart from its largest component; the surface may lose as much to smoothing."""
+
+MOST_APART = 0.1
+"""So much may lie apart where the user asks for the largest component alone: more is hardly islands beside a vessel."""
 
 THIN_VOXELS, THIN_FRACTION = 4, 0.1
 """A warning where more than this part of the centre line is less than so many voxels across: ends always look thin."""
@@ -59,6 +63,11 @@ class MaskSettings(Section):
         None, description="number or label of the segment, or several that are taken together; none: the only one"
     )
     fill_holes: bool = Field(True, description="fill cavities that the lumen encloses")
+    fill: Literal["slices", "hollow", "outside", "largest"] | None = Field(
+        None,
+        description="slices: empty slices between drawn ones; hollow: what a wall encloses, in place of the wall;"
+        " outside: what is not marked; largest: the largest part alone",
+    )
 
 
 @dataclass(frozen=True)
@@ -107,10 +116,14 @@ def import_mask(given: GivenMask, settings: MaskSettings, log: logging.Logger) -
     StageError
         If it is empty or the background, in several parts, or its slices are too thick for the vessel.
     """
-    voxels, part, volume_ml = given.lumen.voxels, given.part, float(np.prod(given.lumen.spacing_mm)) / 1000
-    _require_foreground(voxels)
-    vessel, sizes = _largest_component(voxels)
-    _require_one(sizes, volume_ml)
+    volume_ml = float(np.prod(given.lumen.spacing_mm)) / 1000
+    if settings.fill == "outside":
+        given = replace(given, lumen=given.lumen.with_voxels(~given.lumen.voxels), part=None)
+    _require_foreground(given.lumen.voxels, settings.fill == "outside")
+    given, between = _between_slices(given, settings)
+    vessel, sizes = _largest_component(given.lumen.voxels)
+    _require_one(sizes, volume_ml, given, settings)
+    vessel, part = _lumen(vessel, given, settings, volume_ml)
     given_count, parts, specks = int(sizes[0]), len(sizes), int(sizes[1:].sum())
     _require_enough(given_count)
     vessel, holes = fill_holes(vessel) if settings.fill_holes else (vessel, 0)
@@ -131,6 +144,8 @@ def import_mask(given: GivenMask, settings: MaskSettings, log: logging.Logger) -
         "given_spacing_mm": [round(spacing, 6) for spacing in volume.spacing_mm],
         "parts": parts,
         "specks_removed_voxels": specks,
+        "slices_filled": between,
+        "filled_by": settings.fill,
         "holes_filled": holes,
         "voxels_filled": int(vessel.sum()) - given_count,
         "cropped_to_the_mask": cropped,
@@ -154,7 +169,7 @@ def import_mask(given: GivenMask, settings: MaskSettings, log: logging.Logger) -
     )
 
 
-def _require_foreground(voxels: Mask) -> None:
+def _require_foreground(voxels: Mask, turned: bool) -> None:
     """Refuse a mask of nothing, and one of all that is not the vessel."""
     if not voxels.any():
         raise StageError("input.mask: the chosen segment is empty; choose another with input.mask_segment")
@@ -163,7 +178,8 @@ def _require_foreground(voxels: Mask) -> None:
     if corners.all() and share > 0.5:
         raise StageError(
             f"input.mask: the chosen segment fills {share:.0%} of the volume and all its corners: it is the background"
-            " or the whole field of view; choose the lumen with input.mask_segment, or invert the mask"
+            " or the whole field of view; choose the lumen with input.mask_segment, or, where the lumen is what is not"
+            f" marked, set input.mask_fill: {'null' if turned else 'outside'}"
         )
 
 
@@ -185,14 +201,62 @@ def _largest_component(voxels: Mask) -> tuple[Mask, NDArray[np.int64]]:
     return vessel, np.sort(sizes)[::-1]
 
 
-def _require_one(sizes: NDArray[np.int64], voxel_ml: float) -> None:
-    """Specks are left out; a part that is larger may be a vessel that has come off, which only the user can tell."""
-    if sizes[1:].sum() > MAX_SPECKS * sizes.sum():
+def _between_slices(given: GivenMask, settings: MaskSettings) -> tuple[GivenMask, int]:
+    """The mask with empty slices between drawn ones filled where that is asked for, and their number."""
+    if settings.fill != "slices":
+        return given, 0
+    filled, count = between_slices(given.lumen.voxels, given.lumen.spacing_mm)
+    if not count:
+        raise StageError(
+            "input.mask_fill = slices: no slice between others is empty; leave it out, input.mask_fill: null"
+        )
+    return replace(given, lumen=given.lumen.with_voxels(filled), part=None), count
+
+
+def _lumen(
+    vessel: Mask, given: GivenMask, settings: MaskSettings, voxel_ml: float
+) -> tuple[Mask, NDArray[np.float32] | None]:
+    """The vessel with its parts; what it encloses in place of a wall where that is asked for, which a wall needs."""
+    within = hollow(vessel)
+    if within is None and settings.fill != "hollow":
+        return vessel, given.part
+    if within is None:
+        raise StageError(
+            "input.mask_fill = hollow: the mask is no wall around a hollow that is open at its ends alone; leave it"
+            " out, input.mask_fill: null"
+        )
+    if settings.fill == "hollow":
+        return within, None
+    raise StageError(
+        f"input.mask: the chosen segment, {np.count_nonzero(vessel) * voxel_ml:.3g} mL, is a wall around a hollow of"
+        f" {np.count_nonzero(within) * voxel_ml:.3g} mL: where that is the lumen, set input.mask_fill: hollow; else"
+        " choose the lumen with input.mask_segment, or fill the hollow in the program that made the mask"
+    )
+
+
+def _require_one(sizes: NDArray[np.int64], voxel_ml: float, given: GivenMask, settings: MaskSettings) -> None:
+    """Specks are left out; a part that is larger may be a vessel that has come off, which only the user can tell.
+
+    Parts with empty slices between are one where these are filled; then the setting is named.
+    """
+    apart = float(sizes[1:].sum() / sizes.sum())
+    if apart > (MOST_APART if settings.fill == "largest" else MAX_SPECKS):
+        if settings.fill is None:
+            filled, count = between_slices(given.lumen.voxels, given.lumen.spacing_mm)
+            _, sizes_then = _largest_component(filled)
+            if count and sizes_then[1:].sum() <= MAX_SPECKS * sizes_then.sum():
+                raise StageError(
+                    f"input.mask: {count} slices between drawn ones are empty, so that the chosen segment has"
+                    f" {len(sizes)} parts. Tried, makes them one: to fill these slices by the shape of those beside,"
+                    " set input.mask_fill: slices; else draw them in the program that made the mask"
+                )
+        alone = f"To leave out the others, {apart:.1%} of all, set input.mask_fill: largest. "
+        largest = alone if apart <= MOST_APART and settings.fill is None else ""
         shown = ", ".join(f"{size * voxel_ml:.3g}" for size in sizes[:5]) + (", ..." if len(sizes) > 5 else "")
         raise StageError(
             f"input.mask: the chosen segment has {len(sizes)} parts that share no face of a voxel, of {shown} ml; at"
-            f" most {MAX_SPECKS:.0%} may lie apart from the largest. Join them where the vessel is interrupted, or"
-            " delete what does not belong to it, in the program that made the mask"
+            f" most {MAX_SPECKS:.0%} may lie apart from the largest. {largest}Join them where the vessel is interrupted,"
+            " or delete what does not belong to it, in the program that made the mask"
         )
 
 

@@ -62,6 +62,12 @@ class InputSettings(Section):
         description="mask: number or label of the segment, or a list of those that are parts of one vessel; none: the"
         " only one that there is",
     )
+    mask_fill: Literal["slices", "hollow", "outside", "largest"] | None = Field(
+        None,
+        description="mask: slices fills empty slices between drawn ones by the shape of those beside; hollow takes what"
+        " a vessel's wall encloses, in place of the wall; outside takes what is not marked; largest leaves out parts"
+        " that lie apart",
+    )
     surface_unit: Literal["mm", "cm", "m", "um", "inch"] | None = Field(
         None, description="surface: unit of its coordinates, which its file does not tell; required"
     )
@@ -108,7 +114,14 @@ class InputSettings(Section):
             raise ValueError(
                 "surface_unit is missing: a surface's file does not tell its unit; give mm, cm, m, um or inch"
             )
-        for key in ("mask_segment", "surface_unit", "surface_frame", "surface_face_array", "surface_union"):
+        for key in (
+            "mask_segment",
+            "mask_fill",
+            "surface_unit",
+            "surface_frame",
+            "surface_face_array",
+            "surface_union",
+        ):
             entry = key.split("_")[0]
             if getattr(self, key) is not None and entry != given[0]:
                 raise ValueError(f"{key} belongs to {entry}, but the case enters with {given[0]}; leave it out")
