@@ -22,6 +22,7 @@ from pipeline.segmentation.other_brightness import other_brightness, record_of_o
 from pipeline.segmentation.parted import record_of_parted
 from pipeline.segmentation.problem import Lumen, Problem, reaches
 from pipeline.segmentation.region_growing import Mask
+from pipeline.segmentation.saturation import record_of_cut_off
 from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
 from pipeline.segmentation.undecided import record_of_undecided
@@ -114,6 +115,7 @@ def record_of(
     blurred = blur(intensity, slope, spacing_mm) / spacing_mm
     wall, other = _at_the_wall(problem, found, mask, intensity, radii), _of_other(problem, mask, intensity, blurred)
     places, lost = _of_places(problem, found, mask, intensity, wall, blurred), _lost_between_markers(problem, radii)
+    cut_off = record_of_cut_off(problem, mask, intensity, loaded)
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
@@ -135,10 +137,12 @@ def record_of(
         **wall,
         **places,
         "between_markers": lost,
+        "cut_off": cut_off,
         "warnings": [
             *found.warnings,
             *(each["words"] for each in places.values() if each),
             *([lost["words"]] if lost and lost["share"] > WRONG else []),
+            *([cut_off["words"]] if cut_off else []),
             *_of_brightness(problem, intensity, other, wall),
             *_thin(radii, filtered),
             *_off_the_edge(found, unbiased, intensity, growth_per_percent),

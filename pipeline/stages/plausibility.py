@@ -123,11 +123,13 @@ def _size_first(mean_m_s: float, radius_mm: float, settings: PlausibilityInput) 
     speeds, radii = (LIMITS[quantity].of(settings.vessel) for quantity in ("flow_per_area", "inlet_radius"))
     if speeds.usual[0] <= mean_m_s <= speeds.usual[1]:
         return ""
-    for factor, words in ((10.0, "large (cm in place of mm)"), (0.1, "small (mm in place of cm)")):
+    of_surface = settings.entry == "surface"
+    for factor, words, unit in ((10.0, "large (cm in place of mm)", "cm"), (0.1, "small (mm in place of cm)", "mm")):
         speed, radius = mean_m_s / factor**2, factor * radius_mm
         if speeds.usual[0] <= speed <= speeds.usual[1] and radii.usual[0] <= radius <= radii.usual[1]:
             return (
-                f"is the vessel's size right? {RADIUS_KEYS[settings.entry]}: 10 times as {words}, the radius of the"
+                f"is the vessel's size right? {RADIUS_KEYS[settings.entry]}: {f'{unit}, ' if of_surface else ''}10"
+                f" times as {words}, the radius of the"
                 f" opening would be {radius:.3g} mm, not {radius_mm:.3g} mm, and the speed {speed:.3g} m/s; correct"
                 " that first. If the size is right: "
             )
@@ -217,7 +219,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     segmentation : as in ``segmentation.json``.
     """
     if "doubts" not in segmentation:
-        return _of_labels(segmentation)
+        return [*_of_labels(segmentation), *_of_islands(segmentation)]
     doubts, edge = segmentation["doubts"], segmentation.get("local_edge") or {"change": 0.0, "words": ""}
     places = "; ".join(f"at {text_mm(doubt['mm'])} mm: {doubt['what']}" for doubt in doubts)
     words = (
@@ -228,6 +230,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         trust.check("volume behind where two lumens touch", "%", *_share(segmentation, "touching_lumens")),
         trust.check("part of the mask of another brightness", "%", *_share(segmentation, "other_brightness")),
+        trust.check("middle of the vessel at the image's brightest value", "%", *_share(segmentation, "cut_off")),
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
         trust.check("volume that a wall between markers loses", "%", *_share(segmentation, "between_markers")),
         trust.check("wall under a layer of medium brightness", "%", *_share(edge, "layer")),
@@ -260,6 +263,20 @@ def _of_labels(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         " meant to end there, look at the openings"
     )
     return [trust.check("segments of the mask in which the vessel goes on", "", float(len(further)), words)]
+
+
+def _of_islands(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The check of parts of a given mask that were left out; none of a mask that is not given."""
+    if "specks_removed_voxels" not in segmentation:
+        return []
+    share = segmentation["specks_removed_voxels"] / (
+        segmentation["specks_removed_voxels"] + segmentation["given_voxels"]
+    )
+    words = (
+        f"{share:.1%} of the given mask lie apart from its largest part and were left out (input.mask_fill). Where they"
+        " are vessel, join them to it in the program that made the mask"
+    )
+    return [trust.check("parts of the given mask that were left out", "%", share, words)]
 
 
 def _share(segmentation: Mapping[str, Any], key: str) -> tuple[float, str]:
