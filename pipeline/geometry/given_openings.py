@@ -51,6 +51,8 @@ def openings_given(
                 f"input.surface_face_array = {name}: the surface has open rims too, {int(whole.opening.max())} of them;"
                 " close the surface with a face at every end, or give surface_face_array: ignore"
             )
+        if caps := _caps_beside_a_rim(whole, settings):
+            return "a rim and flat caps", _tagged(whole, caps), {}
         return "rims", without_gaps(whole), {}
     if name:
         numbers = given.faces[name][rows]
@@ -69,6 +71,29 @@ def openings_given(
     if len(flat := flat_caps(whole.points_mm, whole.triangles)) >= 2:
         return "flat caps", _tagged(whole, flat), {}
     return "cuts", whole, {}
+
+
+def _caps_beside_a_rim(whole: Mesh, settings: GivenSurface) -> list[NDArray[np.int64]]:
+    """All openings of a surface with one open rim, whose other ends have flat caps; none where there are no such caps.
+
+    A rim without a sharp edge to the wall may be a hole in it: then the user is to say so.
+    """
+    if int(whole.opening.max()) > 1:
+        return []
+    flat, rim = flat_caps(whole.points_mm, whole.triangles), np.flatnonzero(whole.opening == 1)
+    if len(flat) < 2:
+        return []
+    if any(np.isin(rim, cap).any() for cap in flat):
+        return flat
+    if not settings.closed_mm:
+        middle = whole.points_mm[whole.triangles[rim]].mean(axis=(0, 1))
+        place = [[round(float(x), 1) for x in middle]]
+        raise StageError(
+            f"input.surface: beside {len(flat)} flat caps it has one open rim, at {words_mm(middle)}, with no edge to the"
+            f" wall around: if that is a hole in the wall, set surface.closed_mm: {place}; if a branch leaves there, cap"
+            " it flat, a little away from the wall, in the program that made the surface"
+        )
+    return [*flat, rim]
 
 
 def _face_array(given: SurfaceFile, settings: GivenSurface) -> str | None:
