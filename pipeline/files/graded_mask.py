@@ -7,6 +7,7 @@ tenth too large.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +29,12 @@ BEYOND = 0.1
 """Part from which a voxel is full, or up to which empty, beyond noise."""
 
 LEAST_FULL, LEAST_EMPTY = 0.2, 0.5
-"""Of what is at least half full, the part that is full: 0.25 in a tube of two voxels in radius; and of all voxels the part
-that is empty. An image has many values everywhere."""
+"""Of what is at least half full, the part that is full: 0.25 in a tube of two voxels in radius; and of all voxels the
+part that is empty. An image has many values everywhere."""
 
 WALL_VOXELS, AT_WALL = 3, 0.95
-"""A mask's wall is no thicker; so much of what lies between full and empty is wall. The seams between labels are as thin,
-but the labels are no wall themselves."""
+"""A mask's wall is no thicker; so much of what lies between full and empty is wall. Seams between labels are as thin,
+but labels are no wall themselves."""
 
 LEAST_VALUES = 10
 """Different values between full and empty: a label map with fewer may hold a label of 255."""
@@ -57,7 +58,7 @@ class Graded:
     kind: str
 
 
-def graded(voxels: NDArray[np.generic], spacing_mm: tuple[float, float, float]) -> Graded | None:
+def graded(voxels: NDArray[Any], spacing_mm: tuple[float, float, float]) -> Graded | None:
     """What a file says of each voxel by degrees; None where it holds labels, or an image.
 
     Parameters
@@ -76,7 +77,7 @@ def graded(voxels: NDArray[np.generic], spacing_mm: tuple[float, float, float]) 
     return None
 
 
-def _are_parts(voxels: NDArray[np.generic]) -> bool:
+def _are_parts(voxels: NDArray[Any]) -> bool:
     """Whether values are parts of voxels that something fills, or probabilities: 0 to 1, 0 and values between there."""
     if not np.issubdtype(voxels.dtype, np.floating) or voxels.min() < -ROUND_OFF or voxels.max() > 1 + ROUND_OFF:
         return False
@@ -84,7 +85,7 @@ def _are_parts(voxels: NDArray[np.generic]) -> bool:
     return bool(between.any() and (voxels <= ROUND_OFF).any() and (voxels >= LEAST_PART).any())
 
 
-def _fill(voxels: NDArray[np.generic], whole: float) -> bool:
+def _fill(voxels: NDArray[Any], whole: float) -> bool:
     """Whether values are such parts of a full voxel: full within, empty outside, and between only at the wall."""
     if not -OVERSHOOT * whole <= voxels.min() <= voxels.max() <= (1 + OVERSHOOT) * whole:
         return False
@@ -100,7 +101,7 @@ def _fill(voxels: NDArray[np.generic], whole: float) -> bool:
     return bool(wall[between].mean() >= AT_WALL)
 
 
-def _from_distance(voxels: NDArray[np.generic], spacing_mm: tuple[float, float, float]) -> NDArray[np.float32] | None:
+def _from_distance(voxels: NDArray[Any], spacing_mm: tuple[float, float, float]) -> NDArray[np.float32] | None:
     """Parts from distances to the wall, of whatever unit, below 0 within or above; None where they are none."""
     if not np.issubdtype(voxels.dtype, np.floating) or min(voxels.shape) < 2 or not voxels.min() < 0 < voxels.max():
         return None

@@ -51,8 +51,8 @@ def openings_given(
                 f"input.surface_face_array = {name}: the surface has open rims too, {int(whole.opening.max())} of them;"
                 " close the surface with a face at every end, or give surface_face_array: ignore"
             )
-        if caps := _caps_beside_a_rim(whole, settings):
-            return "a rim and flat caps", _tagged(whole, caps), {}
+        if beside := _caps_beside_a_rim(whole, settings):
+            return "a rim and flat caps", _tagged(whole, beside), {}
         return "rims", without_gaps(whole), {}
     if name:
         numbers = given.faces[name][rows]
@@ -89,9 +89,9 @@ def _caps_beside_a_rim(whole: Mesh, settings: GivenSurface) -> list[NDArray[np.i
         middle = whole.points_mm[whole.triangles[rim]].mean(axis=(0, 1))
         place = [[round(float(x), 1) for x in middle]]
         raise StageError(
-            f"input.surface: beside {len(flat)} flat caps it has one open rim, at {words_mm(middle)}, with no edge to the"
-            f" wall around: if that is a hole in the wall, set surface.closed_mm: {place}; if a branch leaves there, cap"
-            " it flat, a little away from the wall, in the program that made the surface"
+            f"input.surface: beside {len(flat)} flat caps it has one open rim, at {words_mm(middle)}, with no edge to"
+            f" the wall around: if that is a hole in the wall, set surface.closed_mm: {place}; if a branch leaves"
+            " there, cap it flat, a little away from the wall, in the program that made the surface"
         )
     return [*flat, rim]
 

@@ -67,7 +67,7 @@ LIMITS: Mapping[str, Limit] = {
     "middle of the vessel at the image's brightest value": Limit(
         CUT_OFF,
         1,
-        "docs/validation/first-try.md, strangers: a window that cuts blood off makes the volume 5 to 12 % larger",
+        "docs/validation/first-try.md, strangers: a window that cuts blood off: +5 to +20 %",
     ),
     "volume that one threshold misses": Limit(
         WRONG, 1, "docs/validation/first-try.md, strangers: the accuracy of a volume; but an estimate"

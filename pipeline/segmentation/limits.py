@@ -23,5 +23,5 @@ DARK_RIM = 0.5
 """Part of the middle of the vessel at whose wall brightness falls by more than blur."""
 
 CUT_OFF = 0.85
-"""Part of the middle of the vessel at the image's brightest value, above which it is cut off: of normal noise, so much is
-above a value that lies one standard deviation below the level of blood."""
+"""Part of the middle of the vessel at the image's brightest value, above which it is cut off: of normal noise,
+so much is above a value that lies one standard deviation below the level of blood."""

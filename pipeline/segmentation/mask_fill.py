@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Given masks that do not hold the lumen as it is: contours on some slices alone, and the wall around the lumen."""
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
@@ -8,7 +10,7 @@ from scipy import ndimage
 from pipeline.segmentation.region_growing import Mask, bounding_box
 
 HOLLOW = 0.2
-"""Least volume of what a wall encloses over that of the wall: the wall of a vessel is at most 0.8 of its radius thick."""
+"""Least volume of what a wall encloses over that of the wall: a wall is at most 1.4 radii of its lumen thick."""
 
 ENCLOSED = 0.8
 """Of the surface of a hollow, the part that touches the wall: a lumen is open at its ends alone, what lies in a loop of
@@ -30,7 +32,7 @@ def between_slices(mask: Mask, spacing_mm: tuple[float, float, float]) -> tuple[
     filled = np.moveaxis(mask.copy(), axis, 0)
     steps, count = np.delete(spacing_mm[::-1], axis), 0
     drawn = np.flatnonzero(filled.any(axis=(1, 2)))
-    for low, high in zip(drawn, drawn[1:], strict=False):
+    for low, high in pairwise(drawn):
         first, last = filled[low].copy(), filled[high].copy()
         if high - low < 2 or not _go_on(first, last, (high - low) * spacing_mm[2 - axis], steps):
             continue
@@ -121,8 +123,8 @@ def hollow(mask: Mask) -> Mask | None:
         )
         for here, there in ((low, high), (high, low)):
             faces = inner[here] & ~inner[there]
-            wall += np.count_nonzero(faces & part[there])
-            open_faces += np.count_nonzero(faces & ~part[there])
+            wall += int(np.count_nonzero(faces & part[there]))
+            open_faces += int(np.count_nonzero(faces & ~part[there]))
     return found if wall >= ENCLOSED * (wall + open_faces) else None
 
 

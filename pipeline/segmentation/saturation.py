@@ -2,7 +2,7 @@
 """A lumen that is cut off at the brightest value of the image, as where it was exported through a window.
 
 What is brighter than the window's upper end is written as that end. Then half way between lumen and tissue, as the
-image shows them, is too low, and the vessel comes out too wide: by 5 to 12 % in drawn ones.
+image shows them, is too low, and the vessel comes out too wide: by 5 to 20 % in drawn ones.
 """
 
 from typing import Any
@@ -53,8 +53,8 @@ def record_of_cut_off(problem: Problem, mask: Mask, found: Levels, loaded: Volum
     if share <= CUT_OFF:
         return None
     words = (
-        f"{share:.0%} of the middle of the vessel have the brightest value of the image, {high:g}: it was written through"
-        " a window that cuts the blood off, so that the wall by half way lies too far out (5 to 12 % of the volume in"
-        " drawn ones). Export the image again with all its values, as the DICOM series has them, not as a picture"
+        f"{share:.0%} of the middle of the vessel have the brightest value of the image, {high:g}: it was written"
+        " through a window that cuts the blood off, so that the wall by half way lies too far out (5 to 20 % of the"
+        " volume in drawn ones). Export the image again with all its values, as the DICOM series has them"
     )
     return {"share": round(share, 4), "top": high, "words": words}

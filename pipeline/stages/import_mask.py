@@ -117,17 +117,14 @@ def import_mask(given: GivenMask, settings: MaskSettings, log: logging.Logger) -
         If it is empty or the background, in several parts, or its slices are too thick for the vessel.
     """
     volume_ml = float(np.prod(given.lumen.spacing_mm)) / 1000
-    if settings.fill == "outside":
-        given = replace(given, lumen=given.lumen.with_voxels(~given.lumen.voxels), part=None)
-    _require_foreground(given.lumen.voxels, settings.fill == "outside")
-    given, between = _between_slices(given, settings)
+    given, between = _filled(given, settings)
     vessel, sizes = _largest_component(given.lumen.voxels)
     _require_one(sizes, volume_ml, given, settings)
     vessel, part = _lumen(vessel, given, settings, volume_ml)
     given_count, parts, specks = int(sizes[0]), len(sizes), int(sizes[1:].sum())
     _require_enough(given_count)
-    vessel, holes = fill_holes(vessel) if settings.fill_holes else (vessel, 0)
-    volume, part, cropped = _with_room(given, vessel, part)
+    solid, holes = fill_holes(vessel) if settings.fill_holes else (vessel, 0)
+    volume, part, cropped = _with_room(given, solid, part)
     contact = {} if cropped == "all sides" else border_contact(volume.voxels, volume.direction)
     coarse_mm = float(np.prod(volume.spacing_mm)) ** (1 / 3)
     lumen, occupancy, undone = _cubes(volume, part)
@@ -147,21 +144,15 @@ def import_mask(given: GivenMask, settings: MaskSettings, log: logging.Logger) -
         "slices_filled": between,
         "filled_by": settings.fill,
         "holes_filled": holes,
-        "voxels_filled": int(vessel.sum()) - given_count,
+        "voxels_filled": int(solid.sum() - vessel.sum()),
         "cropped_to_the_mask": cropped,
         "border_contact": {face: round(fraction, 5) for face, fraction in contact.items()},
         "volume_change_undone": round(undone, 5),
         "thin_fraction_of_centre_line": round(thin, 4),
         "warnings": _warnings(parts, specks, thin, coarse_mm, undone),
     }
-    log.info(
-        "lumen: %d voxels, %.4g ml; %d specks left out, %d cavities filled; voxels of %.4g mm",
-        count,
-        record["volume_ml"],
-        parts - 1,
-        holes,
-        lumen.spacing_mm[0],
-    )
+    said = (count, record["volume_ml"], parts - 1, holes, lumen.spacing_mm[0])
+    log.info("lumen: %d voxels, %.4g ml; %d specks left out, %d cavities filled; voxels of %.4g mm", *said)
     return ImportedMask(
         lumen.with_voxels(lumen.voxels.astype(np.uint8)),
         lumen.with_voxels(_consistent(occupancy, lumen.voxels)),
@@ -201,8 +192,11 @@ def _largest_component(voxels: Mask) -> tuple[Mask, NDArray[np.int64]]:
     return vessel, np.sort(sizes)[::-1]
 
 
-def _between_slices(given: GivenMask, settings: MaskSettings) -> tuple[GivenMask, int]:
-    """The mask with empty slices between drawn ones filled where that is asked for, and their number."""
+def _filled(given: GivenMask, settings: MaskSettings) -> tuple[GivenMask, int]:
+    """The mask, or what is not marked, or with empty slices between drawn ones filled, as asked for; their number."""
+    if settings.fill == "outside":
+        given = replace(given, lumen=given.lumen.with_voxels(~given.lumen.voxels), part=None)
+    _require_foreground(given.lumen.voxels, settings.fill == "outside")
     if settings.fill != "slices":
         return given, 0
     filled, count = between_slices(given.lumen.voxels, given.lumen.spacing_mm)
@@ -255,8 +249,8 @@ def _require_one(sizes: NDArray[np.int64], voxel_ml: float, given: GivenMask, se
         shown = ", ".join(f"{size * voxel_ml:.3g}" for size in sizes[:5]) + (", ..." if len(sizes) > 5 else "")
         raise StageError(
             f"input.mask: the chosen segment has {len(sizes)} parts that share no face of a voxel, of {shown} ml; at"
-            f" most {MAX_SPECKS:.0%} may lie apart from the largest. {largest}Join them where the vessel is interrupted,"
-            " or delete what does not belong to it, in the program that made the mask"
+            f" most {MAX_SPECKS:.0%} may lie apart from the largest. {largest}Join them where the vessel is"
+            " interrupted, or delete what does not belong to it, in the program that made the mask"
         )
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Masks as annotators and programs save them, and surfaces with what else a file may hold, drawn at random: contours on
-some slices alone, smoothed masks of 0 to 255, signed distances, walls, patches that are missing; quads, strips, scalars.
+some slices alone, smoothed masks of 0 to 255, signed distances, walls, missing slices; quads, units, walls, holes.
 """
 
 from collections.abc import Callable

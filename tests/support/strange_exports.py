@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images as programs export them and protocols take them, drawn at random: windows of 8 bits, resampling that overshoots,
+"""Images as programs export them and protocols take them, drawn at random: windows of 8 bits, resampling, overshoot,
 sharp kernels, subtraction, turned grids, numbers without their rescaling, streaks between the shoulders, dark blood.
 """
 
@@ -16,7 +16,7 @@ Random = np.random.Generator
 
 
 def windowed(rng: Random) -> Strange:
-    """CT exported through a window to 8 bits: what is above 45 to 130 % of the contrast is 255, below the lower end 0."""
+    """CT exported through a window to 8 bits: what is above 45 to 130 % of the contrast is 255."""
     made = scene(rng)
     drawn = _usual(made)
     top, low = made.tissue + rng.uniform(0.45, 1.3) * (made.blood - made.tissue), made.tissue - rng.uniform(100, 300)
@@ -46,7 +46,7 @@ def zero_filled(rng: Random) -> Strange:
 
 
 def sharp_kernel(rng: Random) -> Strange:
-    """CT of a photon-counting scanner with a sharp kernel: edges overshoot by 10 to 40 %, the noise is sharpened, too."""
+    """CT of a photon-counting scanner with a sharp kernel: edges overshoot, the noise is sharpened."""
     made, gain = scene(rng), rng.uniform(0.5, 2.0)
     drawn = _usual(made, gain=gain)
     width = rng.uniform(1.0, 1.6)
@@ -108,7 +108,7 @@ def not_rescaled(rng: Random) -> Strange:
 
 
 def shoulders(rng: Random) -> Strange:
-    """CT at a low dose: between the shoulders, a third of the slices, noise of 0.2 to 0.6 of the contrast in streaks."""
+    """CT at a low dose: in a third of the slices noise of 0.2 to 0.6 of the contrast in streaks."""
     made = scene(rng)
     drawn = _usual(made)
     contrast, part = made.blood - made.tissue, made.places[..., 2] / np.abs(made.places[..., 2]).max()
@@ -134,7 +134,7 @@ def reformatted(rng: Random) -> Strange:
 
 
 def dark_blood(rng: Random) -> Strange:
-    """MR with the signal of flowing blood nulled: the lumen is 5 to 20 % of the tissue, the wall is brighter than it."""
+    """MR with the signal of flowing blood nulled: the lumen is 5 to 20 % of the tissue, the wall brighter."""
     made = scene(rng, ct=False)
     made.blood = made.tissue * rng.uniform(0.05, 0.2)
     made.fill(np.ones_like(made.lumen))

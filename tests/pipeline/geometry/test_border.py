@@ -120,8 +120,8 @@ def test_a_side_that_the_border_shaves_off_is_wall_and_is_reported(seed):
 
 @pytest.mark.parametrize("beside_an_opening", [False, True])
 def test_a_branch_that_the_border_cuts_and_that_is_too_thin_to_open_is_named(beside_an_opening):
-    """Of 1.4 voxels in radius beside an outlet of 4: by Murray's law some 4 % of the flow. It may be cut by the face that
-    the outlet leaves through, too.
+    """Of 1.4 voxels in radius beside an outlet of 4: by Murray's law some 4 % of the flow. It may be cut by the face
+    that the outlet leaves through, too.
     """
     z, y, x = np.indices((50, 24, 32 if beside_an_opening else 24))
     bend = np.where(z > 25, 9 + 0.6 * (z - 25), 9) if beside_an_opening else 9

@@ -19,6 +19,7 @@ from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import Segmentation, segment
 from solver.runtime.errors import StageError
+from tests.support import strangers
 from tests.support.advice import advised
 from tests.support.strange_images import Scene, Strange, scene
 from tests.support.variants import some
@@ -137,3 +138,14 @@ def test_a_vessel_is_followed_to_the_border_whatever_is_left_of_its_last_piece(l
     on = followed(problem, mask, levels(voxels, mask, [(12, 12, 4)], 170.0), 170.0, np.full(12, 4.0))
     assert on.mask[-1].sum() == pytest.approx(vessel[-1].sum(), rel=0.1)  # voxels of the rim are at the threshold
     assert on.added == on.mask[12:].sum()
+
+
+def test_what_fits_but_hangs_on_the_mask_by_what_does_not_ends_in_no_traceback():
+    """Streaks of noise between the shoulders, 0.2 to 0.6 of the contrast: what goes on is joined by none of its own."""
+    drawn = strangers.image("shoulders", 8002)
+    try:
+        found = by(drawn, method=LOCAL, dark_sheets="part")
+    except StageError as refused:
+        assert advised(str(refused), {"input": {"volume": "x.nrrd"}, "segment": {}})
+    else:
+        assert found.record["volume_ml"] > 0

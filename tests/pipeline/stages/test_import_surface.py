@@ -21,6 +21,7 @@ from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
 from pipeline.stages.import_surface import import_surface
 from solver.runtime.errors import StageError
+from tests.support.advice import advised
 from tests.support.shapes import capped_cylinder, joined, revolve, sphere, stenosis, torus
 from tests.support.tubes import SAC_MM, SAC_RADIUS_MM, arc, fork, line, tube
 from tests.support.variants import some
@@ -418,7 +419,8 @@ def faulty(kind: str) -> Mesh:
     elif kind == "overlap":
         return crossing_tubes()
     elif kind == "one rim":
-        triangles = triangles[VESSEL.opening != 1]
+        cup = sphere(4.0, (0, 0, 0), segments=32)
+        return bare(cup, cup.points_mm[cup.triangles][..., 2].mean(axis=1) < 2)
     elif kind == "bent rim":
         mesh, _ = capped_cylinder((0, 0, 1), 3.0, 30.0, rings=20)
         height = mesh.points_mm[:, 2]
@@ -533,3 +535,25 @@ def test_polygons_are_split_into_triangles(tmp_path):
     assert len(file.triangles) == 12
     box = Mesh(file.points, file.triangles, np.zeros(12, np.int8))
     assert box.volume_mm3() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_one_open_end_and_flat_caps_at_the_others_are_all_openings(number):
+    found = brought_in(bare(VESSEL, VESSEL.opening != number))
+    assert (len(found.openings), found.quality["openings_by"]) == (len(OPENINGS), "a rim and flat caps")
+    assert found.quality["volume_mm3"] == pytest.approx(VESSEL.volume_mm3(), rel=1e-4)
+
+
+def test_a_hole_beside_flat_caps_is_refused_with_the_place_that_closes_it():
+    """Where the rim of the hole is nearly flat; a wider one is an uneven end, and only told to be capped."""
+    middle = VESSEL.points_mm[VESSEL.triangles].mean(axis=1)
+    wall = np.flatnonzero(VESSEL.opening == 0)
+    place = middle[wall[len(wall) // 3]]
+    torn = bare(VESSEL, np.linalg.norm(middle - place, axis=1) > 0.7)
+    with pytest.raises(StageError, match=r"one open rim.*set surface\.closed_mm") as refused:
+        brought_in(torn)
+    case = {"input": {"surface": "torn.stl", "surface_unit": "mm"}, "solve": {"inlets": {"*": {"flow_ml_s": 1.0}}}}
+    way = next(each.settings for each in advised(str(refused.value), case) if each.settings)
+    found = brought_in(torn, closed_mm=way["surface"]["closed_mm"])
+    assert len(found.openings) == len(OPENINGS)
+    assert found.quality["volume_mm3"] == pytest.approx(VESSEL.volume_mm3(), rel=0.01)

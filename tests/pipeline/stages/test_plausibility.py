@@ -131,7 +131,9 @@ def test_a_vessel_of_a_tenth_of_its_size_is_asked_after_before_its_flow():
     with pytest.raises(StageError) as error:
         plausibility((inlet(0.3),), judged(inlets={"*": {"flow_ml_s": 6}}))
     said = str(error.value)
-    assert "input.surface_unit: 10 times as large (cm in place of mm), the radius of the opening would be 3 mm" in said
+    assert (
+        "input.surface_unit: cm, 10 times as large (cm in place of mm), the radius of the opening would be 3 mm" in said
+    )
     assert said.index("input.surface_unit") < said.index("did you mean")
     with pytest.raises(StageError) as error:
         plausibility((inlet(3.0),), judged(inlets={"*": {"flow_ml_s": 6000}}))

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lumen that a window cuts off fails a check; one whose noise alone reaches the brightest value does not."""
+
+import numpy as np
+import pytest
+
+from pipeline.case.settings.images import FilterSettings, SegmentSettings
+from pipeline.stages.filter import filter_volume
+from pipeline.stages.plausibility import of_lumen
+from pipeline.stages.segment import segment
+from tests.support.strange_images import scene
+
+NAME = "middle of the vessel at the image's brightest value"
+
+
+@pytest.mark.parametrize(("top", "cut_off"), [(0.6, True), (0.85, True), (1.3, False), (np.inf, False)])
+def test_a_lumen_that_a_window_cuts_off_fails_a_check(top, cut_off):
+    """Contrast of 20 times the noise, above a part of which all is written as the same value."""
+    made = scene(np.random.default_rng([91, 4]), ct=False, forked=False)
+    contrast = made.blood - made.tissue
+    drawn = made.finished(0.7 * made.spacing_mm[0], contrast / 20)
+    image = drawn.image.with_voxels(np.minimum(drawn.image.voxels, np.float32(made.tissue + top * contrast)))
+    found = segment(filter_volume(image, FilterSettings()), SegmentSettings(seeds_voxel=(drawn.seed,)), image)
+    check = next(each for each in of_lumen(found.record) if each["name"] == NAME)
+    assert check["passed"] is not cut_off
+    assert ("Export the image again" in f"{check['advice']}") is cut_off
