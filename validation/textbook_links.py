@@ -155,7 +155,8 @@ def slips(
     u'' is the second derivative of c_i.u at the node; k is abs(q - 1/2) of bouzidi, 1/2 of yu, 0 of others. With one
     node behind, walls nearer than half a link get nothing. With none the link is half-way: a wall half a link away or
     more gets u + u'/2 + s Lambda u'' of a parabola that is 0 at the walls on both sides, between nothing and `FASTEST`
-    of u (:mod:`solver.boundary.parabolic_walls`).
+    of u; where there is an opening behind, any wall that of a line, within `FASTEST` of u
+    (:mod:`solver.boundary.parabolic_walls`).
 
     Parameters
     ----------
@@ -181,6 +182,8 @@ def slips(
     behind = distance[back, links.node]
     slope, second = along[0] * (1 / behind - 1 / links.q), -2 * along[0] / (links.q * behind)
     between = along[0] + slope / 2 + share * even * odd * second
-    least, most = np.minimum(0, FASTEST * along[0]), np.maximum(0, FASTEST * along[0])
-    slip = np.where(there[1], slip, np.where(far, np.clip(between, least, most), 0))
+    most, opens = FASTEST * along[0], behind == np.inf
+    least = np.where(opens, -most, 0)
+    held = np.clip(between, np.minimum(least, most), np.maximum(least, most))
+    slip = np.where(there[1], slip, np.where(far | opens, held, 0))
     return np.asarray(-6 * stencil.weights[links.direction] * slip)

@@ -27,7 +27,9 @@ In corners a link may end at a wall on both sides. Such a link bounces back half
 that of the parabola which is 0 at both walls is given to a wall half a link away or more. It is at most nine tenths of
 the node's velocity: the wall follows the node some steps later, and more than all of its velocity would grow. Left
 half-way, the corners of a square duct whose walls are 0.95 spacings from their nodes took 1.5 % of the flow away, 10
-nodes across.
+nodes across. At nodes beside openings half of the links are such that the link back leaves through the cap: these get
+what a straight line has that is 0 at the wall, u - u/(2q), within nine tenths of u both ways. Without it a duct was up
+to 6 % narrower in front of its outlet than elsewhere.
 
 The gradient of the pressure is nu laplace(u) at a wall, and the whole expansion has
 [Lambda + (tau - 1/2) k] (u'' - laplace(u)/3). Along the links of a plane wall across an axis laplace(u) is u'': s is
@@ -57,7 +59,7 @@ WALL_PAIRS = 32
 NEAREST = 0.5
 """Distance of a wall, in lengths of the link, from which on fluid at rest there counts for the second derivative."""
 FASTEST = 0.9
-"""Part of the velocity of a node between two walls that a wall beside it gets at most."""
+"""Part of the velocity of a node that a wall beside it gets at most where the link back ends at no node."""
 
 
 @dataclass(frozen=True)
@@ -160,14 +162,17 @@ def before_wall(
 def between_walls(
     q: NDArray[np.float64], behind: NDArray[np.float64], of_scheme: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Weights (4, L) where the link back ends at a wall, too, at the distance `behind`: the link stays half-way, and
-    the wall gets u + u'/2 + `of_scheme` u'' of the parabola that is 0 at both walls.
+    """Weights (4, L) where the link back ends at no node: the link stays half-way, and the wall gets u + u'/2 +
+    `of_scheme` u'' of the parabola that is 0 at both walls; of a straight line where the link back leaves through an
+    opening, `behind` being infinite.
 
-    A wall nearer than half a link would have to move back, and gets no velocity.
+    A wall nearer than half a link would have to move back, which it does beside openings alone.
     """
     own = 1 + (1 / behind - 1 / q) / 2 - 2 * of_scheme / (q * behind)
     none = np.zeros_like(q)
-    return np.array([np.where((q >= NEAREST) & (behind < np.inf), np.clip(own, 0, FASTEST), 0), none, none, none])
+    at_opening = behind == np.inf
+    moved = np.where((q >= NEAREST) | at_opening, np.clip(own, np.where(at_opening, -FASTEST, 0), FASTEST), 0)
+    return np.array([moved, none, none, none])
 
 
 def _distance(

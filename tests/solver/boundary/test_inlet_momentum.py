@@ -83,13 +83,13 @@ def off_poiseuille(folder, direction):
     "direction", [(1, 2, 3), *(pytest.param(each, marks=pytest.mark.slow) for each in ((1, 0, 0), (0.3, -0.8, 0.5)))]
 )
 def test_flow_is_developed_from_the_inlet_on(direction, tmp_path, monkeypatch):
-    """To 0.6 % at the axis and 1.4 % at the wall; without the correction 1.1 % and 2 % at least, and three times as
-    much beside the inlet.
+    """To 0.5 % at the axis and 1.2 % at the wall, 0.3 and 0.8 % from four spacings on; without the correction 1.2 and
+    0.8 % at least at the axis, and near the inlet 2 % at the wall and twice as much as with it.
     """
     corrected = off_poiseuille(tmp_path, direction)
     monkeypatch.setattr(Models, "third_order", lambda models, tau: 0.0)
     without = off_poiseuille(tmp_path, direction)
-    assert (corrected < (6e-3, 14e-3, 6e-3, 14e-3)).all()
-    assert (without[[0, 2]] > 0.011).all()
+    assert (corrected < (5e-3, 12e-3, 3e-3, 8e-3)).all()
+    assert (without[[0, 2]] > (0.012, 0.008)).all()
     assert without[1] > 0.02
-    assert (without[:2] > 3 * corrected[:2]).all()
+    assert (without[:2] > 2 * corrected[:2]).all()
