@@ -53,8 +53,9 @@ SHARE, PLANE_SHARE = 0.5, 2 / 3
 """Of the bracket, s; of a plane wall across an axis."""
 EQUAL = 1e-5
 """Distances of a plane wall along its links differ by no more."""
-WALL_PAIRS = 32
-"""Pairs of steps after which the velocity of walls is found again where nothing else needs those of nodes."""
+WALL_PAIRS = 25
+"""Pairs of steps after which the velocity of walls is found again where nothing else needs those of nodes. A cycle has
+a multiple of 200 steps: walls move at the same moments in each, and cycles differ by nothing that these add."""
 
 NEAREST = 0.5
 """Distance of a wall, in lengths of the link, from which on fluid at rest there counts for the second derivative."""
