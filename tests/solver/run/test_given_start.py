@@ -27,7 +27,7 @@ def run(nodes: Nodes, folder, begin: GivenFlow | None = None, **changes):
 @pytest.mark.parametrize("parts", [(None, None), (0.7, 0.3)], ids=["as it comes", "demanded"])
 def test_a_fork_begun_with_nine_tenths_of_its_flow_ends_where_it_does_from_rest(parts, tmp_path):
     """Both end within the tolerance, 0.001 over a viscous time, of the same flow; what a demanded division adjusts
-    comes to rest within it, too. So a hundredth is left to both.
+    comes to rest within it, too. So a hundredth is left to both. Steps are compared by the hundred, of some 1,700.
     """
     nodes = bifurcation(4.0, ((3.5, 40.0), (3.0, -35.0)), 5.0, np.eye(3), 0.2)
     outlets = {
@@ -40,7 +40,7 @@ def test_a_fork_begun_with_nine_tenths_of_its_flow_ends_where_it_does_from_rest(
     begin = GivenFlow(0.9 * velocity, least + 0.9 * (pressure - least))
     again, found, fewer, given = run(nodes, tmp_path, begin, inlets=inlets, outlets=outlets)
     assert (kind, given) == ("rest", "given")
-    assert fewer < 0.85 * steps
+    assert fewer < 0.9 * steps
     assert np.abs(again - velocity).max() < 0.01 * np.abs(velocity).max()
     assert np.abs(found - pressure).max() < 0.01 * np.ptp(pressure)
 
