@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as trials
 from hypothesis import strategies as st
 
-from solver.boundary.layers import outlet_layers
+from solver.boundary.layers import friction_factor, outlet_layers
 from solver.run.flow_file import read_flow
 from solver.run.settings import InletSettings
 from solver.run.solve import solve
@@ -24,8 +24,9 @@ LOG = logging.getLogger("test")
 @trials(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), radius=st.floats(3.0, 7.0), layers=st.integers(2, 8))
 def test_friction_is_that_of_developed_flow_in_the_layers(seed, radius, layers):
-    """8 pi nu U on a unit of length of a round section, the mean speed U, nu as it is too large at each node; by its
-    nodes a round section is one to 2 %.
+    """8 pi nu U on a unit of length of a round section, the mean speed U, nu as it is too large at each node. Links
+    beside the rim end at the wall: what the others carry of a parabola lacks up to two fifths of a spacing squared over
+    the radius squared.
     """
     direction = np.random.default_rng(seed).standard_normal(3)
     nodes, tau, wanted = pipe(tuple(direction), radius, 24), 0.506, 0.53
@@ -34,7 +35,7 @@ def test_friction_is_that_of_developed_flow_in_the_layers(seed, radius, layers):
     assert found.opening == 1
     too_large = blend * (1 - tau) / 3
     pressure = 8 * np.pi * float(too_large.sum()) / area * (1 / area) / area  # of a flow of 1, over the section
-    assert found.resistance == pytest.approx(3 * pressure, rel=0.02)
+    assert found.resistance == pytest.approx(3 * pressure, rel=0.5 / radius**2)
     plug = 0.03 * np.asarray(nodes.openings[1].normal)
     assert found.flow(np.tile(plug[:, None], len(found.rows))) == pytest.approx(0.03 * area, rel=1e-6)
     depth = (np.array(nodes.openings[1].centre_mm) - nodes.points_mm(found.rows)) @ np.array(nodes.openings[1].normal)
@@ -45,20 +46,33 @@ def test_friction_is_that_of_developed_flow_in_the_layers(seed, radius, layers):
     assert not outlet_layers(nodes, wanted, wanted, layers)[1]
 
 
-@pytest.mark.parametrize(("width", "exact"), [(4.0, 28.45), (12.0, 45.57)])
-def test_friction_in_a_section_that_is_not_round(width, exact):
-    """dp/dx A^2/(mu Q) of rectangles by their series (Shah and London 1978), to 13 and 9 %; that of a circle, 8 pi,
-    lacks 45 % of the wider one.
+@pytest.mark.parametrize(("width", "spacing"), [(4.0, 0.5), (7.0, 0.61), (12.0, 0.43), (31.0, 0.5)])
+def test_friction_in_a_section_that_is_not_round(width, spacing):
+    """dp/dx A^2/(mu Q) of rectangles by their series (Shah and London 1978). The sum over a cap's links is within 1 %
+    of its integral 8 or 9 nodes across, the polynomial within 0.5 % of the profile where it is up to four times wider;
+    that of a circle, 8 pi, lacks 12 to 68 %.
     """
-    nodes, tau, wanted = (
-        of_shape({"shape": "duct", "height_mm": 4, "width_mm": width, "length_mm": 8})(0.5),
-        0.506,
-        0.53,
+    nodes = of_shape({"shape": "duct", "height_mm": 4, "width_mm": width, "length_mm": 8})(spacing)
+    odd = np.arange(1, 200, 2)
+    integral = (
+        width * 4**3 / 12 * (1 - 192 * 4 / (np.pi**5 * width) * (np.tanh(odd * np.pi * width / 8) / odd**5).sum())
     )
-    blend, (found,) = outlet_layers(nodes, tau, wanted, 4)
-    too_large = float(blend.sum()) * (1 - tau) / 3
+    exact, (found, _) = (4 * width) ** 2 / integral, (friction_factor(nodes, each) for each in nodes.openings)
+    assert found == pytest.approx(exact, rel=0.015)
+    blend, (outlet,) = outlet_layers(nodes, 0.506, 0.53, 4)
+    too_large = float(blend.sum()) * (1 - 0.506) / 3
     area = nodes.openings[1].area_mm2 / nodes.spacing_mm**2
-    assert found.resistance == pytest.approx(3 * exact * too_large / area**3, rel=0.13 if width == 4 else 0.09)
+    assert outlet.resistance == pytest.approx(3 * exact * too_large / area**3, rel=0.015)
+
+
+def test_friction_between_plates():
+    """12/A of the height A, on a lattice of one layer, by the parabola, which the polynomials hold. Links beside a
+    plate end there: what the others carry lacks a part that falls with the height squared, 16 spacings here.
+    """
+    nodes = of_shape({"shape": "channel", "height_mm": 4, "length_mm": 8})(0.25)
+    height = nodes.openings[1].area_mm2 / nodes.spacing_mm**2
+    assert nodes.one_layer
+    assert friction_factor(nodes, nodes.openings[1]) == pytest.approx(12 / height, rel=0.02)
 
 
 def test_coupled_inlets_have_the_layers_of_outlets():
