@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Container files: their syntax, and that what they copy is there; they are not built here."""
+"""Files of containers and of a conda environment: their syntax, and that what they need is there; none is built."""
 
 import re
+import tomllib
 from fnmatch import fnmatch
 
 import pytest
+import yaml
+from packaging.specifiers import SpecifierSet
 
 from solver.runtime.sources import ROOT
 
@@ -90,3 +93,12 @@ def test_the_definition_for_apptainer_has_known_sections_and_copies_what_there_i
     for line in found["files"]:
         path, _ = re.sub(r"\{\{ (\w+) \}\}", lambda name: arguments[name[1]], line).split()
         assert (ROOT / path).exists()
+
+
+def test_the_conda_environment_installs_the_project_on_a_python_that_it_takes():
+    """By pip, which alone knows the versions that the project names; conda brings Python."""
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    python, pip, by_pip = environment["dependencies"]
+    assert (environment["name"], pip, by_pip) == (project["name"], "pip", {"pip": ["."]})
+    assert SpecifierSet(project["requires-python"]).contains(python.removeprefix("python="))
