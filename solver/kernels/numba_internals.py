@@ -17,13 +17,15 @@ from numba.core import cgutils, targetconfig
 from numba.core import ir as numba_ir
 from numba.core.caching import FunctionCache
 from numba.core.cgutils import ir
-from numba.core.codegen import JITCodeLibrary, get_host_cpu_features
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen, get_host_cpu_features
 from numba.core.compiler import Compiler, Flags, compile_extra
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.datamodel import models, register_default
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.imputils import lower_builtin
 from numba.core.registry import CPUDispatcher
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.parfors import parfor_lowering
 
 from solver.kernels.turns import Turn
 
@@ -54,15 +56,69 @@ HANDLE = f"<qq{HANDLE_BYTES}s"
 """Size, first byte, and the driver's handle (CU_IPC_HANDLE_SIZE), of memory for other processes."""
 
 
-class _InnerLibrary(JITCodeLibrary):
-    """Code that others link in: it is optimised there, with theirs, and machine code is made of all at once."""
+KERNEL_WRAPPERS = "parallelgufuncwrapper", "<numba.np.ufunc.wrappers._GufuncWrapper "
+"""How names of libraries begin that do no more than call the body of a parallel loop."""
+
+
+class _Library(JITCodeLibrary):
+    """Code of which machine code is made where its address is asked for, or where it is kept.
+
+    Numba makes it at once, of each function that a loop calls, of the body of a parallel loop, and twice of that with
+    wrappers around it, though the loop links all these in, and machine code is made of it as a whole. Wrappers are
+    optimised there, too, as others call nothing else of them.
+    """
+
+    _has_machine_code = False
+
+    @property
+    def _wraps(self) -> bool:
+        return bool(self.name.startswith(KERNEL_WRAPPERS))
 
     def _optimize_final_module(self) -> None:
-        pass
+        if not self._wraps:
+            super()._optimize_final_module()
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
         self._finalized = True
+
+    def _make_machine_code(self) -> None:
+        with global_compiler_lock:
+            self._ensure_finalized()
+            if not self._has_machine_code:
+                self._has_machine_code = True
+                if self._wraps:
+                    super()._optimize_final_module()
+                super()._finalize_final_module()
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Address of a function, or 0."""
+        self._make_machine_code()
+        return int(super().get_pointer_to_function(name))
+
+    def _get_compiled_object(self) -> Any:
+        self._make_machine_code()
+        return super()._get_compiled_object()
+
+
+_make_body = parfor_lowering._create_gufunc_for_parfor_body
+
+
+def _body_of_loop(
+    lowerer: Any, parfor: Any, typemap: Any, typing: Any, target: Any, flags: Any, *more: Any
+) -> tuple[Any, ...]:
+    """The function of a parallel loop's body, without what Python and C would call it by."""
+    flags = flags.copy()
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    return tuple(_make_body(lowerer, parfor, typemap, typing, target, flags, *more))
+
+
+class _InnerLibrary(_Library):
+    """Code that others link in: it is optimised there, with theirs."""
+
+    def _optimize_final_module(self) -> None:
+        pass
 
 
 class _InnerCompiler(_FunctionCompiler):
@@ -237,10 +293,13 @@ PLAIN = {str, int, type(None), numba_ir.Loc}
 
 def compile_sooner() -> None:
     """Let Numba find the same in less time where it spends most of Python's: it compares all options of a compilation,
-    a property each, at each look for a function of NumPy, and asks all parts of an instruction for variables.
+    a property each, at each look for a function of NumPy, and asks all parts of an instruction for variables. And let
+    it make machine code once, of what is called from outside of it.
     """
     targetconfig.TargetConfig.values = _values
     numba_ir.Inst._rec_list_vars = _variables
+    JITCPUCodegen._library_class = _Library
+    parfor_lowering._create_gufunc_for_parfor_body = _body_of_loop
 
 
 def keep(compiled: Any, where: Any) -> Any:

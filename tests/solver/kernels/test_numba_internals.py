@@ -7,6 +7,9 @@
   for calls from Python, too, and the first run of a model takes half as long again.
 - `_FunctionCompiler`, `Flags`, `compile_extra`, `JITCodeLibrary`, `insert_user_function`: without them each function of
   a node is optimised and made machine code by itself, too, before it is with the loop that calls it.
+- `_library_class`, `_finalize_final_module`, `_optimize_final_module`, `_get_compiled_object`, `global_compiler_lock`,
+  `_create_gufunc_for_parfor_body`: without them machine code is made four times of a parallel loop, and compilation
+  takes a fifth longer.
 - `host_to_device`, `device_to_host`: without them the host takes 0.1 ms longer to send boundary values to a device.
 - `IpcHandle`, `open_direct`, `_ipc_handle`, `DeviceNDArray`, `binding`: without them messages between devices go
   through the host.
@@ -24,8 +27,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numba import TypingError, config, njit
+from numba import TypingError, config, guvectorize, njit, prange
 from numba.core import ir as numba_ir
+from numba.core.codegen import JITCPUCodegen
 from numba.core.compiler import Flags, run_frontend
 
 from solver.kernels import numba_internals
@@ -203,3 +207,51 @@ def test_a_function_of_a_node_is_called_by_compiled_code_and_by_python():
     assert (
         plus_half.targetoptions == njit(**OPTIONS)(plus_half.py_func).targetoptions
     )  # which kernels for CUDA take over
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_machine_code_is_made_once_of_a_parallel_loop(monkeypatch):
+    """By Numba alone it is made of four modules that hold the loop's body."""
+    modules: list[list[str]] = []
+    add = JITCPUCodegen._add_module
+
+    def noted(codegen, module):
+        modules.append([function.name for function in module.functions if not function.is_declaration])
+        add(codegen, module)
+
+    monkeypatch.setattr(JITCPUCodegen, "_add_module", noted)
+
+    @njit(parallel=True)
+    def of_loop(values, found):
+        for k in prange(len(values)):
+            found[k] = values[k] / 2
+
+    found = np.zeros(1000)
+    of_loop(np.arange(1000.0), found)
+    assert (found == np.arange(1000.0) / 2).all()
+    assert sum(any("gufunc" in name for name in names) for names in modules) == 1
+    assert sum(any("of_loop" in name for name in names) for names in modules) == 1
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_function_that_calls_itself_finds_its_address():
+    @njit
+    def factorial(n):
+        return 1 if n < 2 else n * factorial(n - 1)
+
+    assert factorial(10) == 3628800
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_generalised_function_is_kept_before_it_is_called(tmp_path, monkeypatch):
+    """Its machine code is asked for by what keeps it, before anybody asks for its address."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    @guvectorize(["void(float64[:], float64[:])"], "(n)->()", cache=True)
+    def total(values, found):
+        found[0] = 0.0
+        for value in values:
+            found[0] += value
+
+    assert list(tmp_path.rglob("*.nbc"))
+    assert (total(np.ones((3, 4))) == 4.0).all()
