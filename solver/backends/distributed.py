@@ -121,7 +121,7 @@ class OwnPart:
         part, count = replace(part, lattice=replace(part.lattice, walls=walls)), lattice.count
         if whole:
             places = places_of_walls(part, lattice, whole) if moving else part.wall_links
-            part = replace(part, rows=whole.rows[part.rows].astype(np.int64), wall_links=places)
+            part = replace(part, rows=whole.rows[part.rows], wall_links=row_numbers(places, max(links, 1)))
             count = whole.count
         here = whole.rows if whole else row_numbers(np.arange(count), count)
         return cls(part, _without_nodes(lattice, count), here, links, moving)
@@ -159,9 +159,9 @@ class DistributedDriver(DividedDriver):
     """
 
     def __init__(self, own: OwnPart, make: Make, ranks: Communicator, way: str = "through the host") -> None:
-        whole, self._ranks, self._part = own.whole, ranks, own.part
+        whole, self._ranks = own.whole, ranks
         super().__init__(whole, [own.part], make, own.wall_links, own.moving)
-        (self._driver,) = self.drivers
+        (self._driver,), (self._part,) = self.drivers, self.subdomains
         self._ascending = row_numbers(np.argsort(self._part.rows), whole.count)
         rows = row_numbers(self._part.rows[self._ascending], whole.count)
         self.share = RankShare(rows, whole.count, ranks, own.here)

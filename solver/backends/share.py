@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from solver.backends.communicator import Communicator
 from solver.backends.fields import Held
-from solver.domain.whole import collected, row_blocks
+from solver.domain.whole import collected, row_blocks, rows_between
 
 Index = tuple[int | slice, ...]
 
@@ -94,7 +94,7 @@ class RankShare(Share):
     def blocks(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """Numbers of all nodes; nothing but on the first rank."""
         for rows in row_blocks(self._count):
-            own = slice(*np.searchsorted(self.rows, (rows.start, rows.stop)).tolist())
+            own = rows_between(self.rows, rows.start, rows.stop)
             block = collected(self._ranks, self.rows[own], values[own], rows.start, rows.stop)
             if block is not None:
                 yield block
@@ -127,11 +127,11 @@ class RankShare(Share):
         if not values.size:  # on no rank
             return values
         shape, order = (*values.shape[:-1], self._count), np.arange(len(self.rows))
-        return Shared(shape, values.dtype, shape, 0, self.rows.astype(np.int64), order, values, self._ranks)
+        return Shared(shape, values.dtype, shape, 0, self.rows, order, values, self._ranks)
 
     def taken(self, kept: Any) -> NDArray[Any]:
         """Numbers of own nodes."""
-        return np.asarray(kept.pick(self.rows.astype(np.int64), kept.shape) if np.prod(kept.shape) else kept)
+        return np.asarray(kept.pick(self.rows, kept.shape) if np.prod(kept.shape) else kept)
 
 
 def pieces_of(shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int, int]]:
@@ -168,7 +168,7 @@ class Shared:
     dtype: np.dtype[Any]
     split: tuple[int, ...]
     fill: Any
-    places: NDArray[np.int64]
+    places: NDArray[np.signedinteger]
     order: NDArray[np.intp]
     values: NDArray[Any]
     ranks: Communicator
@@ -180,14 +180,14 @@ class Shared:
 
     def pieces(self) -> Iterator[tuple[Index, NDArray[Any]]]:
         """All of it, piece by piece: where each stands, and its numbers. All ranks ask, the first gets them."""
-        used = int(self.ranks.largest(self.places.max(initial=-1, keepdims=True))[0]) + 1
+        used = int(self.ranks.largest(self.places.max(initial=-1, keepdims=True).astype(np.int64))[0]) + 1
         for lead, first, last in pieces_of((*self.split[:-1], used)):
-            own = self.order[slice(*np.searchsorted(self.places, (first, last), sorter=self.order).tolist())]
+            own = self.order[rows_between(self.places, first, last, self.order)]
             block = collected(self.ranks, self.places[own], self.values[lead][own], first, last)
             if block is not None:
                 yield index_of(self.shape, self.split, lead, first, last), block
 
-    def pick(self, places: NDArray[np.int64], split: tuple[int, ...]) -> NDArray[Any]:
+    def pick(self, places: NDArray[np.signedinteger], split: tuple[int, ...]) -> NDArray[Any]:
         """Numbers at some of the own places, (..., K)."""
         assert split == self.split
         return np.asarray(self.values[..., self.order[np.searchsorted(self.places, places, sorter=self.order)]])

@@ -44,8 +44,8 @@ class Subdomain:
 
     number: int
     lattice: Lattice
-    rows: NDArray[np.int64]
-    wall_links: NDArray[np.int64]
+    rows: NDArray[np.signedinteger]
+    wall_links: NDArray[np.signedinteger]
     inlet_links: NDArray[np.int64]
     outlet_links: NDArray[np.int64]
     halo: dict[int, slice]
@@ -203,7 +203,7 @@ class _Cut:
         rheology = self._whole.rheology
         if rheology is None or rheology.blend is None:
             return rheology
-        return replace(rheology, blend=rheology.blend[self.rows])
+        return replace(rheology, blend=rheology.blend[self.rows].astype(self._whole.real))
 
     def _walls(self, place: NDArray[np.int64]) -> WallLinks:
         walls, near = self._whole.walls, self._whole.walls.nodes

@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 
 from solver.boundary.walls import WallLinks
 from solver.domain.nodes import Neighbours, Nodes
+from solver.domain.whole import row_blocks
 from solver.kernels.node_physics import node_function
 from solver.kernels.velocity_sets import velocity_set
 
@@ -105,39 +106,87 @@ class ParabolicWalls:
         rates : (omega+, omega-) of it.
         real : type of the shares.
         """
-        stencil, neighbours = velocity_set(nodes.q), Neighbours(nodes)
-        back, node = np.divmod(walls.slot.astype(np.int64), stride)
+        rows = _behind(nodes, walls, stride)
+        weights, share = (np.empty((length, rows.shape[1]), real) for length in (4, 3))
         listed = nodes.wall_link_direction * np.int64(nodes.count) + nodes.wall_link_node
         order = np.argsort(listed)
+        of_links = _Links(nodes, stride, rates, at_planes(nodes), listed[order], order)
+        for some in row_blocks(rows.shape[1]):
+            scheme = (each[some].astype(np.float64) for each in (walls.a, walls.b, walls.c))
+            weights[:, some], share[:, some] = of_links.weights(walls.slot[some], rows[:, some], *scheme)
+        np.copyto(rows, rows[0], where=rows < 0)
+        return cls(rows, weights, share)
+
+
+@dataclass(frozen=True)
+class _Links:
+    """What the numbers of wall links follow from, some links after others.
+
+    Attributes
+    ----------
+    nodes, stride, rates : as of :meth:`ParabolicWalls.of_links`.
+    plane : (N,) of :func:`at_planes`.
+    listed, order : of :func:`_distance`.
+    """
+
+    nodes: Nodes
+    stride: int
+    rates: tuple[float, float]
+    plane: NDArray[np.bool_]
+    listed: NDArray[np.int64]
+    order: NDArray[np.intp]
+
+    def weights(
+        self,
+        slot: NDArray[np.unsignedinteger],
+        rows: NDArray[np.int32],
+        a: NDArray[np.float64],
+        b: NDArray[np.float64],
+        c: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights (4, K) and shares (3, K) of some links.
+
+        Parameters
+        ----------
+        slot, a, b, c : (K,) of :class:`solver.boundary.walls.WallLinks`.
+        rows : (4, K) of :func:`_behind`.
+        """
+        stencil, nodes = velocity_set(self.nodes.q), self.nodes
+        back, node = np.divmod(slot.astype(np.int64), self.stride)
         q, behind = (
-            _distance(nodes, listed[order], order, direction * nodes.count + node)
+            _distance(nodes, self.listed, self.order, direction * nodes.count + node)
             for direction in (stencil.opposite[back], back)
         )
-        rows = np.tile(node, (4, 1))
-        for direction in np.unique(back):
-            mine, beside = back == direction, neighbours.along(int(direction))
-            for k in (1, 2, 3):
-                before = rows[k - 1, mine]
-                rows[k, mine] = np.where(before < 0, -1, beside[before])
-        a, b, c = (each.astype(np.float64) for each in (walls.a, walls.b, walls.c))
         factor = (1 + a - b + c) / 2
-        even, odd = (1 / rate - 0.5 for rate in rates)
-        share = np.where(at_planes(nodes)[node], PLANE_SHARE, SHARE)
+        even, odd = (1 / rate - 0.5 for rate in self.rates)
+        share = np.where(self.plane[node], PLANE_SHARE, SHARE)
         of_scheme = share * even * (odd + (1 - a + b + c) / (4 * factor))
         weights = np.where(rows[1] < 0, between_walls(q, behind, of_scheme), before_wall(q, of_scheme, rows >= 0))
         # -6 w_i m c_i.u_w, and c_i = -c_o
-        returned = 6 * stencil.weights[back] * factor * stencil.velocities[back].T
-        return cls(np.where(rows < 0, node, rows).astype(np.int32), weights.astype(real), returned.astype(real))
+        return weights, 6 * stencil.weights[back] * factor * stencil.velocities[back].T
+
+
+def _behind(nodes: Nodes, walls: WallLinks, stride: int) -> NDArray[np.int32]:
+    """The node of each wall link and the three behind it, (4, L); -1 where there is none."""
+    neighbours = Neighbours(nodes)
+    back, rows = (walls.slot // stride).astype(np.int8), np.tile((walls.slot % stride).astype(np.int32), (4, 1))
+    for direction in np.unique(back):
+        mine, beside = np.flatnonzero(back == direction), neighbours.along(int(direction))
+        for k in (1, 2, 3):
+            before = rows[k - 1, mine]
+            rows[k, mine] = np.where(before < 0, -1, beside[before])
+    return rows
 
 
 def at_planes(nodes: Nodes) -> NDArray[np.bool_]:
     """Whether each node, (N,), has but a plane wall across an axis: five or nine links to walls, of one length."""
-    q, node = nodes.wall_link_q.astype(np.float64), nodes.wall_link_node
-    least, most = np.full(nodes.count, np.inf), np.zeros(nodes.count)
-    np.minimum.at(least, node, q)
-    np.maximum.at(most, node, q)
-    links = np.bincount(node, minlength=nodes.count)
-    return np.asarray((most - least < EQUAL) & (links == (5 if nodes.q == 19 else 9)))
+    near, of_link, links = np.unique(nodes.wall_link_node, return_inverse=True, return_counts=True)
+    least, most = np.full(len(near), np.inf), np.zeros(len(near))
+    np.minimum.at(least, of_link, nodes.wall_link_q)
+    np.maximum.at(most, of_link, nodes.wall_link_q)
+    found = np.zeros(nodes.count, np.bool_)
+    found[near] = (most - least < EQUAL) & (links == (5 if nodes.q == 19 else 9))
+    return found
 
 
 def before_wall(

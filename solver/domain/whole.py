@@ -107,6 +107,18 @@ def row_numbers(rows: NDArray[np.integer], count: int) -> NDArray[np.signedinteg
     return rows.astype(np.int32 if count < 2**31 else np.int64)
 
 
+def rows_between(rows: NDArray[np.integer], first: int, last: int, order: NDArray[np.integer] | None = None) -> slice:
+    """Where rows first, ..., last - 1 stand in a list of some; the ends have its type, so that it is not copied.
+
+    Parameters
+    ----------
+    rows : (K,) ascending, or in an order.
+    first, last : ends.
+    order : (K,) that lets them ascend.
+    """
+    return slice(*np.searchsorted(rows, np.array((first, last), rows.dtype), sorter=order).tolist())
+
+
 def first_finds(ranks: Ranks, find: Callable[[], Arrays]) -> dict[str, NDArray[Any]]:
     """What the first rank finds for all: they may be different processors, which round differently.
 
@@ -143,7 +155,7 @@ def places_among(ranks: Ranks, keys: NDArray[np.int64]) -> tuple[NDArray[np.int6
     order, places, before = np.argsort(keys), np.empty(len(keys), np.int64), 0
     end = int(ranks.largest(keys.max(initial=-1, keepdims=True))[0]) + 1
     for some in row_blocks(end, max(BLOCK_ROWS, -(-end // MOST_BLOCKS))):
-        own = order[slice(*np.searchsorted(keys, (some.start, some.stop), sorter=order).tolist())]
+        own = order[rows_between(keys, some.start, some.stop, order)]
         joined = np.unique(ranks.join(keys[own]))
         places[own] = before + np.searchsorted(joined, keys[own])
         before += len(joined)
@@ -183,7 +195,7 @@ def blocks_in_order(
     size : rows that are brought together at a time; `BLOCK_ROWS` if not given.
     """
     for block in row_blocks(count, size):
-        own = slice(*np.searchsorted(rows, (block.start, block.stop)).tolist())
+        own = rows_between(rows, block.start, block.stop)
         found = [ranks.collect(each[own]) for each in (rows, *values)]
         place = found[0]
         if place is not None:
@@ -205,7 +217,7 @@ def sum_in_order(ranks: Ranks, rows: NDArray[np.integer], count: int, values: ND
         if last - first > BLOCK_ROWS:
             middle = first + (last - first) // 16 * 8
             return between(first, middle) + between(middle, last)
-        own = slice(*np.searchsorted(rows, (first, last)).tolist())
+        own = rows_between(rows, first, last)
         block = collected(ranks, rows[own], values[own], first, last)
         return 0.0 if block is None else float(block.sum())
 

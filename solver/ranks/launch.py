@@ -44,6 +44,9 @@ than one (docs/records/performance.md, Several devices).
 LEAST_BESIDE = 250_000
 """Likewise of devices of one machine, which may write into the memory of each other: four with so many were 1.9 times
 as fast as one with all."""
+GIVEN_BACK = {"MALLOC_MMAP_THRESHOLD_": str(2**18)}
+"""Of the C library of GNU: arrays from this many bytes on are given back to the system once they are freed. Left to
+itself it keeps what is freed up to 32 MB, as all arrays of a rank with few nodes are."""
 SHOWN = 5
 """Ranks that a message names."""
 
@@ -166,7 +169,7 @@ def environment(ranks: int) -> dict[str, str]:
     """Environment of ranks: this one's, the cores shared out among so many, and the project in reach."""
     shared = {"NUMBA_NUM_THREADS": str(max(1, get_num_threads() // ranks))}
     shared["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    return dict.fromkeys(AS_ROOT, "1") | ALL_CORES | os.environ | shared
+    return dict.fromkeys(AS_ROOT, "1") | ALL_CORES | GIVEN_BACK | os.environ | shared
 
 
 @contextmanager

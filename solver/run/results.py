@@ -79,6 +79,11 @@ class Results:
     def _in_si(self, fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
         return in_si(fields, plan, self._driver.share)
 
+    def _last(self, plan: Plan, mean: bool) -> tuple[NDArray[np.floating], ...]:
+        """The flow at the end, or its mean; in lattice units it is let go before it is written."""
+        present = self._fields(plan)
+        return self._in_si(self._driver.mean(MEAN) if mean else present, plan)
+
     @property
     def limited(self) -> float | None:
         """Mean part of the nodes at which the limiter acted, over the states that were read; none without one."""
@@ -102,8 +107,7 @@ class Results:
         """
         schedule, driver = plan.schedule, self._driver
         if schedule.cycle is None:
-            present = self._fields(plan)
-            last = self._in_si(driver.mean(MEAN) if state == "unsteady" else present, plan)
+            last = self._last(plan, mean=state == "unsteady")
             writer.append(step * plan.units.dt_s, *last)
         elif schedule.averaged:
             for number, within in enumerate(schedule.snapshots):

@@ -31,12 +31,18 @@ BLOCK = 1000
 """Rows that are brought together or read at a time, few beside those of a part."""
 
 
-def prepare(path: Path) -> tuple[int, int]:
-    """All of a run up to its first step; nodes that are here, and all."""
+def prepare(path: Path) -> tuple[int, int, float]:
+    """All of a run up to its first step; nodes that are here, and all; and what is held of the lattice once it has a
+    driver, over what that driver has use for.
+    """
     ranks = world()
     nodes, wanted = load_part(path, ranks), settings(backend="cpu", ranks=ranks.size, velocity_set="D3Q19")
     plan = make_plan(nodes, wanted)
+    before = tracemalloc.get_traced_memory()[0]
     driver = drive(nodes, wanted, plan)
+    assert isinstance(driver, distributed.DistributedDriver)
+    held = tracemalloc.get_traced_memory()[0] - before
+    used = sum(each.memory_bytes() for each in driver.drivers)
     coarse, rows = halved(nodes)
     prolonged = Prolongation(nodes, rows)
     assert (
@@ -44,7 +50,7 @@ def prepare(path: Path) -> tuple[int, int]:
     )
     flow = path.with_suffix(".vtkhdf")
     with FlowWriter(flow, nodes, share=driver.share) if ranks.rank == 0 else FlowOfRank(nodes, driver.share):
-        return nodes.count, nodes.total
+        return nodes.count, nodes.total, held / used
 
 
 def main(folder: Path, *names: str) -> None:
@@ -54,10 +60,10 @@ def main(folder: Path, *names: str) -> None:
     prepare(folder / f"{names[0]}.h5")
     for name in names[1:]:
         tracemalloc.start()
-        here, total = prepare(folder / f"{name}.h5")
+        here, total, held = prepare(folder / f"{name}.h5")
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        said = {"name": name, "rank": world().rank, "here": here, "all": total, "most": most}
+        said = {"name": name, "rank": world().rank, "here": here, "all": total, "most": most, "held": held}
         sys.stdout.write(json.dumps(said) + "\n")
         sys.stdout.flush()
 
