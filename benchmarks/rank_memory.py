@@ -93,8 +93,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         for ranks in dict.fromkeys([1, *arguments.ranks]):
             for count, each in made.items():  # as decompose divides it
                 save(replace(each, part=partition(each, ranks)), folder / f"{count:.0f}.h5")
-            _, libraries, peaks = (  # the first may compile
-                peaks_mb(folder, folder / f"{count:.0f}.h5", ranks, arguments) for count in (FEW, FEW, arguments.nodes)
+            _, libraries, _, peaks = (  # the first of each may compile, which takes a hundred megabytes
+                peaks_mb(folder, folder / f"{count:.0f}.h5", ranks, arguments)
+                for count in (FEW, FEW, arguments.nodes, arguments.nodes)
             )
             own.append([peak - base for peak, base in zip(peaks, libraries, strict=True)])
             found[f"{ranks} ranks"] = {

@@ -18,6 +18,9 @@ from solver.domain.whole import collected, row_blocks, rows_between
 
 Index = tuple[int | slice, ...]
 
+WRITTEN_ROWS = 16384
+"""Rows of a field that come together on the first rank at a time, where several copies of them are held."""
+
 
 class Share:
     """All nodes: of the one process there is."""
@@ -93,7 +96,7 @@ class RankShare(Share):
 
     def blocks(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """Numbers of all nodes; nothing but on the first rank."""
-        for rows in row_blocks(self._count):
+        for rows in row_blocks(self._count, WRITTEN_ROWS):
             own = rows_between(self.rows, rows.start, rows.stop)
             block = collected(self._ranks, self.rows[own], values[own], rows.start, rows.stop)
             if block is not None:

@@ -13,6 +13,9 @@ from solver.run.flow_file import FlowStatistics, steady_statistics
 from solver.run.plan import Plan
 from solver.run.units import Units
 
+IN_VTK = (0, 1, 2, 3, 5, 4)
+"""Components of a stress of a driver in the order of VTK."""
+
 
 def in_si(fields: Fields, plan: Plan, share: Share) -> tuple[NDArray[np.floating], ...]:
     """Velocity (N, 3), pressure (N,), viscous stress (N, 6) in the order of VTK, XX YY ZZ XY YZ XZ, and viscosity (N,)
@@ -29,10 +32,13 @@ def in_si(fields: Fields, plan: Plan, share: Share) -> tuple[NDArray[np.floating
     """
     units, rheology = plan.units, plan.rheology
     viscous, viscosity = -(1 - 1 / (2 * units.tau)) * units.stress_pa, fields.viscosity
-    stress = fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous
+    part: NDArray[np.floating] = np.ones(1, fields.stress.dtype)
     if rheology is not None and rheology.blend is not None and viscosity is not None:
         part = thinned(viscosity, rheology.blend[share.here], (units.tau - 0.5) / 3)
-        stress, viscosity = stress * part[:, None], viscosity * part
+        viscosity = viscosity * part
+    stress = np.empty(fields.stress.shape, (fields.stress[0, :1] * viscous * part[:1]).dtype)
+    for each, component in zip(stress, IN_VTK, strict=True):  # one after another, of which few are held at a time
+        each[:] = fields.stress[component] * viscous * part
     drho = fields.drho
     if plan.layers:
         drho = drho.copy()
@@ -43,7 +49,7 @@ def in_si(fields: Fields, plan: Plan, share: Share) -> tuple[NDArray[np.floating
     return (
         fields.velocity.T * units.speed_m_s,
         drho * units.pressure_pa + plan.boundary_schedule.reference_pa,
-        stress,
+        stress.T,
         *(() if viscosity is None else (viscosity * units.dynamic_pa_s,)),
     )
 

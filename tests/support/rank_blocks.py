@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from solver.backends import share
 from solver.backends.communicator import Communicator, world
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.distributed import DistributedDriver, OwnPart
@@ -93,7 +94,7 @@ def sum_of_what_is_let_go(ranks: Communicator) -> int:
 
 
 def main(folder: Path) -> None:
-    blocks.BLOCK_ROWS = vtkhdf.CHUNK_ROWS = BLOCK
+    blocks.BLOCK_ROWS = share.WRITTEN_ROWS = vtkhdf.CHUNK_ROWS = BLOCK
     ranks, nodes = Weighing(world()), closed_box(SIZE)
     first = ranks.rank == 0
     lattice = build_lattice(nodes, "trt", (1.2, 1.1), precision="fp64")

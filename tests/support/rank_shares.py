@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from solver.backends import distributed
+from solver.backends import distributed, share
 from solver.backends.communicator import world
 from solver.boundary import walls
 from solver.domain import whole
@@ -54,7 +54,7 @@ def prepare(path: Path) -> tuple[int, int, float]:
 
 
 def main(folder: Path, *names: str) -> None:
-    whole.BLOCK_ROWS = BLOCK
+    whole.BLOCK_ROWS = share.WRITTEN_ROWS = BLOCK
     walls.NEAR = distributed.NEAR = BLOCK
     vtkhdf.CHUNK_ROWS = vtkhdf.CHUNK_IDS = BLOCK
     prepare(folder / f"{names[0]}.h5")

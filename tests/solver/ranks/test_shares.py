@@ -25,8 +25,8 @@ ALIKE = 1.12
 between two others less of both; 1.09 was measured."""
 
 USED = 1.2
-"""Bytes that are held of a lattice once it has a driver, over those of the driver: 1.02 to 1.07 were measured, of rows, slots
-that are sent, and messages. The table of addresses, which the driver has no use for any more, would be 0.3."""
+"""Bytes that are held of a lattice once it has a driver, over those of the driver: 1.02 to 1.07 were measured, of rows,
+slots that are sent, and messages. The table of addresses, which the driver has no use for any more, would be 0.3."""
 
 
 def test_what_a_rank_holds_until_its_first_step_follows_from_its_own_nodes(mpirun, tmp_path):
