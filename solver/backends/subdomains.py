@@ -8,8 +8,9 @@ touched by its owner in even steps and by the link's node in odd steps:
 * odd: collide, which reads and writes the halos; halos send what was left there back to the owners.
 
 Wall links come after the exchange, because interpolation reads what arrives from other parts; openings do not, because
-they read and write what stays in a part. Nodes at the border are the first rows of a part: once they have collided
-the exchange begins, and the others, which touch nothing of what is exchanged, collide while it is under way.
+they read and write what stays in a part, and on the CPU are treated before it has come. Nodes at the border are the
+first rows of a part: once they have collided the exchange begins, and the others, which touch nothing of what is
+exchanged, collide while it is under way.
 """
 
 from abc import ABC, abstractmethod
@@ -127,13 +128,16 @@ class DividedDriver(ABC):
         arrive = self._exchange(self._buffers[even])
         for driver in self.drivers:
             driver.collide(even, driver.lattice.border, driver.lattice.count)
-        arrive()
+        if not self.on_host:  # a device treats the wall links of an opening's nodes with the opening
+            arrive()
         if self._has_feedback:
             sums = early() if early else self._feedback(even)()
             for driver in self.drivers:
                 driver.apply_feedback(step, sums)
         for driver in self.drivers:
             driver.treat_openings(step, even)
+        if self.on_host:
+            arrive()
         if self._walled:
             self._treat_walls(step, even)
         if not even:

@@ -19,7 +19,7 @@ from solver.backends.communicator import world
 from solver.backends.distributed import DistributedDriver
 from solver.backends.lattice import Lattice, build_lattice
 from solver.boundary.walls import WALLS
-from solver.kernels.collision import relaxation_rates
+from solver.kernels.collision import ON_D3Q19, relaxation_rates
 from solver.run.setup import make_driver
 from tests.solver.boundary.test_moving_walls import patched
 from tests.solver.boundary.test_windkessel import cavern as with_windkessel
@@ -35,9 +35,9 @@ Case = tuple[Lattice, np.ndarray] | tuple[Lattice, np.ndarray, np.ndarray]
 """A lattice, boundary values, and numbers by which its nodes are divided; at random if there are none."""
 
 
-def walled(walls: str, precision: str = "fp64") -> Case:
+def walled(walls: str, precision: str = "fp64", collision: str = "trt") -> Case:
     """Openings and walls of any shape, which lie on all ranks."""
-    lattice = build_lattice(random_cavern((7, 6, 5), 3), "trt", RATES, walls, precision, force=(1e-5, 2e-5, -1e-5))
+    lattice = build_lattice(random_cavern((7, 6, 5), 3), collision, RATES, walls, precision, force=(1e-5, 2e-5, -1e-5))
     return lattice, 1e-3 * np.random.default_rng(1).random((8, 3)) * (10, 1, -1)
 
 
@@ -66,6 +66,7 @@ def corrected(size: tuple[int, int, int] = (6, 5, 4)) -> Case:
 
 CASES: dict[str, Callable[[], Case]] = {
     **{f"walls {name}": partial(walled, name) for name in WALLS},
+    **{f"collision {name}": partial(walled, "bouzidi", "fp32", name) for name in ON_D3Q19},
     "fp16": lambda: walled("bouzidi", "fp16"),
     "a cut through an outlet": cut_outlet,
     "moving walls": moving,
