@@ -15,11 +15,12 @@ from pipeline.segmentation.gap import gaps, record_of_gaps
 from pipeline.segmentation.leak import Row, plain_growing, sensitivity
 from pipeline.segmentation.left_vessel import Doubt
 from pipeline.segmentation.levels import Levels
-from pipeline.segmentation.limits import BRIGHT_RIM, DARK_RIM, TOUCHED, UNDECIDED, WRONG
+from pipeline.segmentation.limits import BRIGHT_RIM, DARK_RIM, OFF_THE_EDGE, TOUCHED, UNDECIDED, WRONG
 from pipeline.segmentation.local_edge import local_edge, record_of_bright_wall, record_of_edge
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import other_brightness, record_of_other
 from pipeline.segmentation.parted import record_of_parted
+from pipeline.segmentation.point_text import BY_HAND
 from pipeline.segmentation.problem import Lumen, Problem, reaches
 from pipeline.segmentation.region_growing import Mask
 from pipeline.segmentation.saturation import record_of_cut_off
@@ -32,9 +33,6 @@ from pipeline.segmentation.wall_profile import record_of_dark_rim, record_of_rim
 
 THIN_VOXELS = 4
 """Diameter, in voxels, below which a vessel's size is uncertain."""
-
-VOLUME_ERROR = 0.1
-"""Relative error of the volume, foretold from the threshold, that is worth a warning."""
 
 LOST = 0.25
 """Part of what grows between the thresholds alone that another method may leave out before it is worth a warning: the
@@ -116,6 +114,7 @@ def record_of(
     wall, other = _at_the_wall(problem, found, mask, intensity, radii), _of_other(problem, mask, intensity, blurred)
     places, lost = _of_places(problem, found, mask, intensity, wall, blurred), _lost_between_markers(problem, radii)
     cut_off = record_of_cut_off(problem, mask, intensity, loaded)
+    off = _off_the_edge(problem, found, unbiased, intensity, growth_per_percent)
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
@@ -138,6 +137,7 @@ def record_of(
         **places,
         "between_markers": lost,
         "cut_off": cut_off,
+        "off_the_edge": off,
         "warnings": [
             *found.warnings,
             *(each["words"] for each in places.values() if each),
@@ -145,7 +145,7 @@ def record_of(
             *([cut_off["words"]] if cut_off else []),
             *_of_brightness(problem, intensity, other, wall),
             *_thin(radii, filtered),
-            *_off_the_edge(found, unbiased, intensity, growth_per_percent),
+            *([off["words"]] if off and off["share"] > OFF_THE_EDGE else []),
             *_of_planes(problem, found, mask),
         ],
     }
@@ -292,15 +292,27 @@ def _thin(radii: NDArray[np.floating], filtered: Volume) -> list[str]:
     ]
 
 
-def _off_the_edge(found: Lumen, unbiased: float, intensity: Levels, growth_per_percent: float) -> list[str]:
-    """A warning of a threshold that is far from the edge of the vessel in the image."""
+def _off_the_edge(
+    problem: Problem, found: Lumen, unbiased: float, intensity: Levels, growth_per_percent: float
+) -> dict[str, Any] | None:
+    """How far a threshold is from the edge of the vessel in the image, as a share of the volume, with the words of the
+    check; None of a wall that stands at edges.
+    """
+    if found.edge_based:
+        return None
     error = 100 * growth_per_percent * (unbiased - found.wall) / intensity.contrast
-    if found.edge_based or abs(error) <= VOLUME_ERROR:
-        return []
-    return [
+    words = (
         f"the wall stands at {found.wall:.4g}, {(found.wall - intensity.surroundings) / intensity.contrast:.0%} of the"
-        f" contrast; at {unbiased:.4g}, the vessel's edge, the volume would differ by about {-error:+.0%}"
-    ]
+        f" contrast; at {unbiased:.4g}, the vessel's edge, the volume would differ by about {-error:+.0%}. "
+    )
+    if problem.settings.lower is not None:
+        words += f"To have it there, set segment.lower: {unbiased:.4g}"
+    else:
+        words += (
+            "A lower threshold leaks into what lies beside the vessel, as a vein or an organ with some contrast. Keep"
+            f" that out by a disc (segment.cut_planes) or a closer region (filter.region_mm). {BY_HAND}"
+        )
+    return {"share": round(abs(error), 4), "words": words}
 
 
 def _seed_record(seed: Seed, filtered: Volume, loaded: Volume) -> dict[str, Any]:

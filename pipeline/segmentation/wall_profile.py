@@ -45,6 +45,13 @@ UNEVEN = 0.06
 """How much brighter the layers on both sides of a wall are together than those of a lumen, in the contrast, from which
 there is something bright in the wall; not below the noise either."""
 
+UNDERSHOOT, BEYOND = (1.5, 2.5), (3.0, 5.0)
+"""Distances from the mask, in voxels, at which a sharp kernel makes an edge darker than tissue, and of that tissue."""
+
+OVERSHOOTS = 2.0
+"""How much both layers at a wall have too much together for each unit of that: what the kernel takes beyond the wall it
+adds within, to both of the layers there, and what lies below tissue does not count."""
+
 SHARPER, ELSEWHERE = 0.05, 20
 """How much brighter the layer within is than at the percentile of the same vessel, so that its wall is sharper there
 than one blur makes it; half of `UNEVEN` tells the same then."""
@@ -73,6 +80,7 @@ class WallProfile:
         wall, over the contrast: the former two above that of the middle, the last above tissue.
     cut : (n,) part of that layer which is above ``segment.upper``.
     contrast : (n,) of the place.
+    undershoot : how much darker than tissue it is beyond most of the wall, as by a sharp kernel, in the contrast.
     """
 
     places: NDArray[np.int64]
@@ -81,6 +89,7 @@ class WallProfile:
     outer: NDArray[np.floating]
     cut: NDArray[np.floating]
     contrast: NDArray[np.floating]
+    undershoot: float = 0.0
 
     @property
     def uneven(self) -> NDArray[np.floating]:
@@ -89,7 +98,7 @@ class WallProfile:
 
     def rim(self, noise: float) -> NDArray[np.bool_]:
         """Where there is something bright in the wall."""
-        limit = np.maximum(UNEVEN, noise / self.contrast)
+        limit = np.maximum(UNEVEN, noise / self.contrast) + OVERSHOOTS * self.undershoot
         bright = (self.inner > SHARPEST) & (self.uneven > limit)
         inner, uneven = (each - np.percentile(each, ELSEWHERE) for each in (self.inner, self.uneven))
         sharper = (inner > SHARPER) & (uneven > limit / 2) & (self.uneven > -UNEVEN / 2)  # not merely less dark
@@ -130,6 +139,10 @@ def wall_profile(edge: LocalEdge, radius: float, problem: Problem) -> WallProfil
     within, beyond = edge.inside & (depth < LAYER), ~edge.inside & (away < LAYER)
     second = edge.inside & (depth >= SECOND[0]) & (depth < SECOND[1])
     cut = (problem.filtered.voxels[edge.box] > problem.upper).astype(float)
+    dark, tissue = (
+        mean(np.minimum(edge.share + edge.edge, 2), ~edge.inside & (away >= nearest) & (away < farthest))
+        for nearest, farthest in (UNDERSHOOT, BEYOND)
+    )
     return WallProfile(
         places=places + [side.start for side in edge.box],
         inner=mean(share, within) - middle,
@@ -137,6 +150,7 @@ def wall_profile(edge: LocalEdge, radius: float, problem: Problem) -> WallProfil
         outer=mean(share, beyond),
         cut=mean(cut, beyond),
         contrast=edge.contrast[deep],
+        undershoot=max(float(np.median(tissue - dark)), 0.0) if len(places) else 0.0,
     )
 
 

@@ -35,7 +35,9 @@ from pipeline.dicom.series import Series, choose, choose_part, grid, group, requ
 from pipeline.dicom.transfer_syntax import is_lossy, require_decoder, syntax_name
 from pipeline.files.volume import Volume
 from pipeline.files.volume_file import read_volume_file
+from pipeline.segmentation.dark_blood import inverted
 from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
 
@@ -62,6 +64,7 @@ class SeriesFacts:
     missing_uids : how many slices lack which UID; None for a volume file.
     checks : what was checked, the value found and the limit.
     policies : what was chosen for slices that form no regular grid, and what was found and done; empty for a file.
+    inverted : whether bright was made dark.
     padding_voxels : voxels that are padding, or lie beside it after resampling; set to the smallest measured intensity.
     outside_voxels : voxels outside of the measured slices after resampling; set to the same.
     intensity : smallest, largest and mean intensity, after rescaling.
@@ -87,6 +90,7 @@ class SeriesFacts:
     missing_uids: dict[str, int] | None
     checks: list[dict[str, Any]]
     policies: dict[str, dict[str, Any]]
+    inverted: bool
     padding_voxels: int
     outside_voxels: int
     intensity: dict[str, float]
@@ -121,7 +125,7 @@ def load(source: Path | Sequence[Path], settings: LoadSettings, log: logging.Log
     """
     sources = [source] if isinstance(source, Path) else list(source)
     if len(sources) == 1 and not holds_dicom(sources[0]):
-        return _load_file(sources[0])
+        return _load_file(sources[0], settings)
     with quiet(), collect(sources) as found:
         return _load_dicom(found, settings, log)
 
@@ -150,6 +154,8 @@ def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) 
     place = grid(series, settings)
     slices = Series([series.headers[k] for k in place.order], part=series.part)
     volume, outside = regrid(decode(slices, log), place, log)
+    if settings.invert:
+        volume = _inverted(volume, series)
     unmeasured = fill(volume.voxels)
     volume = volume.with_voxels(compact(volume.voxels))
     return volume, _facts(
@@ -169,17 +175,32 @@ def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) 
         missing_uids=missing_uids,
         checks=[asdict(check) for check in place.checks],
         policies=place.policies,
+        inverted=settings.invert,
         padding_voxels=unmeasured - outside,
         outside_voxels=outside,
     )
 
 
-def _load_file(path: Path) -> tuple[Volume, SeriesFacts]:
+def _inverted(volume: Volume, series: Series) -> Volume:
+    """A volume with its brightness inverted, but not one in HU, in which contrast-filled blood is bright."""
+    if series.headers[0].modality == "CT":
+        raise StageError(
+            f"{series.name}: load.invert is for MR in which blood is dark; in CT, whose numbers are HU, it is bright"
+            " or without contrast agent: set load.invert: false"
+        )
+    return inverted(volume)
+
+
+def _load_file(path: Path, settings: LoadSettings) -> tuple[Volume, SeriesFacts]:
     """Load an NRRD, NIfTI or MHA file."""
     volume, checks = read_volume_file(path)
+    if settings.invert:
+        volume = inverted(volume)
     volume = volume.with_voxels(compact(volume.voxels))
     files = {"seen": 1, "used": 1, "skipped": {}}
-    return volume, _facts(volume, source="volume", files=files, checks=[asdict(check) for check in checks])
+    return volume, _facts(
+        volume, source="volume", files=files, checks=[asdict(check) for check in checks], inverted=settings.invert
+    )
 
 
 def _facts(volume: Volume, **given: Any) -> SeriesFacts:

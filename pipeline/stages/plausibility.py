@@ -232,6 +232,8 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("part of the mask of another brightness", "%", *_share(segmentation, "other_brightness")),
         trust.check("middle of the vessel at the image's brightest value", "%", *_share(segmentation, "cut_off")),
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
+        trust.check("volume that the threshold misses by one level", "%", *_share(segmentation, "off_the_edge")),
+        trust.check("lumen of dark blood, read inverted", "", *_share(segmentation, "dark_blood")),
         trust.check("volume that a wall between markers loses", "%", *_share(segmentation, "between_markers")),
         trust.check("wall under a layer of medium brightness", "%", *_share(edge, "layer")),
         trust.check("vessel that goes on more dimly, of the mask", "%", *_share(edge, "beyond")),

@@ -23,6 +23,7 @@ from pipeline.segmentation.automatic import find_lower, find_seed, find_start
 from pipeline.segmentation.barrier import barrier, with_its_layers
 from pipeline.segmentation.beyond_region import keeps_whole, record_of_beyond_region
 from pipeline.segmentation.bridging import bridged
+from pipeline.segmentation.dark_blood import read_inverted, record_of_inverted
 from pipeline.segmentation.leak import LeakError, border_contact, check_border, check_contrast, check_growth, growth
 from pipeline.segmentation.leak_advice import clear_of_leak
 from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, remedies
@@ -129,8 +130,7 @@ def segment(
         if by_place != settings and (words := _changes_along(tried(by_place))):
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
             raise kind(f"{words}: {error}") from None
-        if words := _without_metal(filtered, settings, loaded, modality, passes):
-            raise StageError(f"{words}: {error}") from None
+        _refuse_brightness(error, filtered, settings, loaded, modality, log)
         if not isinstance(error, LeakError):
             raise
         log.info("%s: looking for a threshold or a region that is clear of it", error)
@@ -149,6 +149,51 @@ def _changes_along(found: Segmentation | None) -> str:
         f"the contrast of the vessel changes from {high:.4g} to {low:.4g} along it, which no one threshold follows."
         " Tried, passes: the level near each place, segment: {lower: null, method: local}. With one threshold"
     )
+
+
+def _refuse_brightness(
+    error: StageError,
+    filtered: Volume,
+    settings: SegmentSettings,
+    loaded: Volume,
+    modality: str | None,
+    log: logging.Logger,
+) -> None:
+    """Refuse in other words what metal in the mask, or blood that is dark, explains, with the setting that was tried."""
+
+    def passes(other: SegmentSettings) -> bool:
+        return _passes(filtered, other, loaded, modality, log)
+
+    if words := _without_metal(filtered, settings, loaded, modality, passes):
+        raise StageError(f"{words}: {error}") from None
+    if words := _dark_blood(filtered, settings, loaded, modality, log):
+        raise NoVesselError(words) from None
+
+
+def _passes(
+    filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
+) -> bool:
+    """Whether a lumen is found that is not refused."""
+    try:
+        _found(filtered, settings, loaded, modality, log)
+    except StageError:
+        return False
+    return True
+
+
+def _dark_blood(
+    filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
+) -> str:
+    """That blood is dark at the seeds, with the setting that reads it; empty where it is not."""
+    if not settings.seeded:
+        return ""
+    seeds = place_seeds(seed_places(settings, loaded), filtered, loaded)
+    problem = Problem(filtered, seeds, (), None, settings, settings.lower or 0.0, -np.inf, log)
+
+    def tries(other: Volume, by_itself: SegmentSettings, whole: Volume) -> bool:
+        return _passes(other, by_itself, whole, modality, log)
+
+    return read_inverted(problem, loaded, modality, tries)
 
 
 def _without_metal(
@@ -300,6 +345,9 @@ def _compute(job: Job) -> None:
     except NoVesselError as error:
         raise StageError(f"{error}{_other_series(facts)}") from None
     record = result.record
+    if facts["inverted"]:
+        record["dark_blood"] = dark = record_of_inverted()
+        record["warnings"].append(dark["words"])
     job.log.info(
         "lumen: %d voxels, %.4g ml, mean radius %.3g mm; %d cavities filled; contrast %.4g, %.1f times the noise;"
         " volume %+.2g %%, radius %+.2g %% for 1 %% of contrast less; a tube as wide and as blurred has its true volume"

@@ -16,6 +16,7 @@ from tests.support import (
     strange_given,
     strange_images,
     strange_programs,
+    strange_protocols,
     strange_scans,
 )
 from tests.support.strange_given import Drawn
@@ -39,6 +40,7 @@ IMAGES = _numbered(
     (40, strange_clinics.KINDS),
     (80, strange_scans.KINDS),
     (100, strange_exports.KINDS),
+    (120, strange_protocols.KINDS),
 )
 """A new kind comes last in its file, so that the others keep their numbers; the first is full."""
 

@@ -36,6 +36,9 @@ class LoadSettings(Section):
         description="files that could be slices of the series but are damaged, or say that they belong to another;"
         " leave_out: load without them",
     )
+    invert: bool = Field(
+        False, description="images in which blood is darker than tissue, as MR with its signal nulled: bright is dark"
+    )
 
 
 class Box(Section):

@@ -84,3 +84,19 @@ def test_brightness_that_falls_towards_the_wall_fails_a_check(slow, passes):
     assert check["passed"] == passes
     assert passes == (error > -0.05)
     assert passes or "input.mask" in check["advice"]
+
+
+@pytest.mark.parametrize("seed", some([9001, 9004, 9005, 9008], 9005))
+def test_edges_that_a_sharp_kernel_makes_overshoot_are_no_stent(seed):
+    """It takes beyond the wall what it adds within."""
+    image = strangers.image("sharp-kernel", seed)
+    error, check, _ = tried(image)
+    assert abs(error) < 0.03
+    assert check["passed"]
+
+
+@pytest.mark.parametrize("seed", some([9501, 9504, 9506], 9504))
+def test_a_stent_fails_the_check_under_a_sharp_kernel_too(seed):
+    error, check, _ = tried(strangers.image("sharp-stent", seed))
+    assert error > 0.03
+    assert not check["passed"]
