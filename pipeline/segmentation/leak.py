@@ -81,7 +81,7 @@ def check_contrast(found: Levels, lumen: Lumen, modality: str | None, voxels: ND
         return
     raise StageError(
         f"no contrast-filled vessel at the seed: at {lumen} {reason}: choose a"
-        " series with contrast agent, correct the seed or the threshold, or smooth more (filter.smoothing_mm)"
+        " series with contrast agent, correct the seed or the threshold, or smooth more (filter.smoothing: nonlocal)"
     )
 
 

@@ -168,7 +168,7 @@ function contrastDoubt({ lumen, spread, median, around, level }) { // as leak.ch
           + ` with it at least ${RULES.least_ct} HU are needed`
         : "";
   return reason && `no contrast-filled vessel at the seed: at ${lowerText()} ${reason}: choose a series with contrast`
-    + " agent, correct the seed or the threshold, or smooth more (filter.smoothing_mm)";
+    + " agent, correct the seed or the threshold, or smooth more (filter.smoothing: nonlocal)";
 }
 
 function leakDoubt({ leak, lumen, around }) {

@@ -159,7 +159,7 @@ def _refuse_brightness(
     modality: str | None,
     log: logging.Logger,
 ) -> None:
-    """Refuse in other words what metal in the mask, or blood that is dark, explains, with the setting that was tried."""
+    """Refuse in other words what metal in the mask, or dark blood, explains, with the setting that was tried."""
 
     def passes(other: SegmentSettings) -> bool:
         return _passes(filtered, other, loaded, modality, log)
