@@ -114,9 +114,11 @@ def record_of(
     wall, other = _at_the_wall(problem, found, mask, intensity, radii), _of_other(problem, mask, intensity, blurred)
     places, lost = _of_places(problem, found, mask, intensity, wall, blurred), _lost_between_markers(problem, radii)
     cut_off = record_of_cut_off(problem, mask, intensity, loaded)
-    told = wall.get("local_edge") or {"change": 0.0}
+    of_places = wall.get("local_edge") or {"change": 0.0}
     off = _off_the_edge(problem, found, unbiased, intensity, growth_per_percent)
-    if "layer" in told or abs(told["change"]) > WRONG:  # where the levels of the place tell more, one says no other
+    if (
+        "layer" in of_places or abs(of_places["change"]) > WRONG
+    ):  # where the levels of the place tell more, one says no other
         off = None
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
