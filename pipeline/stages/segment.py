@@ -345,7 +345,7 @@ def _compute(job: Job) -> None:
     except NoVesselError as error:
         raise StageError(f"{error}{_other_series(facts)}") from None
     record = result.record
-    if facts["inverted"]:
+    if facts.get("inverted"):  # files of an earlier version do not say
         record["dark_blood"] = dark = record_of_inverted()
         record["warnings"].append(dark["words"])
     job.log.info(
