@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
-from pipeline.geometry.branches.centreline import Branch, Centreline, Ends, find_ends, trace_centreline
+from pipeline.geometry.branches.centreline import Branch, Centreline, Ends, find_ends, nearest_ends, trace_centreline
 from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, Cutting, close_on_request, closed_ends, cut_ends, lost_at
 from pipeline.geometry.branches.openings import Cut, without_frayed_ends
 from pipeline.geometry.branches.picture import Scene
@@ -107,7 +107,9 @@ class _Voxels:
     def ends(self, centreline: Centreline, settings: GivenSurface) -> Ends:
         """Ends of the vessel along its centreline, or a part of it."""
         border = np.zeros(len(centreline.points_mm), bool)  # the surface is all there is
-        return find_ends(centreline, settings.min_branch_radii, settings.min_radius_mm, border, self.frayed)
+        asked = nearest_ends(self.centreline, settings.opened_mm)
+        least_radii, least_mm = settings.min_branch_radii, settings.min_radius_mm
+        return find_ends(centreline, least_radii, least_mm, border, self.frayed, asked=asked)
 
 
 @dataclass(frozen=True)

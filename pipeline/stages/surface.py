@@ -25,7 +25,7 @@ from pipeline.geometry.branches.border import (
     border_sections,
     ends_at_border,
 )
-from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
+from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, nearest_ends, trace_centreline
 from pipeline.geometry.branches.ends import (
     CUT_RADII,
     MIN_RADIUS_VOXELS,
@@ -134,14 +134,15 @@ class _Traced:
 
     def ends(self, centreline: Centreline, settings: SurfaceSettings, least_mm: float) -> Ends:
         """Open and closed ends of the centreline or of a part of it."""
-        kept, points = self.frayed | self.border.keys(), centreline.points_mm
+        asked = nearest_ends(self.centreline, settings.opened_mm)
+        kept, points = frozenset(self.frayed | self.border.keys()), centreline.points_mm
 
         @cache
         def flat(row: int) -> bool:
             return flat_face(self.raw, points[row], points, centreline.radius_mm) is not None
 
         at_border, cut = (_at_border(each, centreline) for each in (self.lumen, self.given))
-        return find_ends(centreline, settings.min_branch_radii, least_mm, at_border, frozenset(kept), flat, cut)
+        return find_ends(centreline, settings.min_branch_radii, least_mm, at_border, kept, flat, cut, asked)
 
 
 def _extract_thin(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, broken: str) -> Surface:

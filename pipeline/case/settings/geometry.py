@@ -74,6 +74,11 @@ class SurfaceSettings(Section):
     closed_mm: tuple[Point, ...] = Field(
         (), description="points; the end of the vessel nearest to each stays closed, LPS mm"
     )
+    opened_mm: tuple[Point, ...] = Field(
+        (),
+        description="points; the end of the vessel nearest to each is an opening, though it bulges, is short or no"
+        " section there is round enough, LPS mm",
+    )
     side_branches: SideBranches = SideBranches()
     cut_radii: NonNegative | None = Field(
         None,

@@ -7,7 +7,7 @@ distinguished from the end of a tube by the radii along its branch.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -291,6 +291,8 @@ class Ends:
     cut_by : by its row, a lower ``surface.cut_roundness`` that was tried and by which such an end is cut.
     may_be_sacs : of open ends that are round and wide, the place and what speaks for a sac.
     thin_mm : by its row, the radius of a branch that the border cuts, and that is too thin to be open.
+    too_thin : rows of closed ends whose branch nowhere stays thick enough.
+    asked : rows of ends that are to be openings whatever they look like, with and without their thin tails.
     """
 
     centreline: Centreline
@@ -300,6 +302,15 @@ class Ends:
     cut_by: dict[int, float] = field(default_factory=dict)
     may_be_sacs: list[dict[str, Any]] = field(default_factory=list)
     thin_mm: dict[int, float] = field(default_factory=dict)
+    too_thin: set[int] = field(default_factory=set)
+    asked: frozenset[int] = frozenset()
+
+
+def nearest_ends(centreline: Centreline, places_mm: Sequence[tuple[float, float, float]]) -> frozenset[int]:
+    """Row of the free end nearest to each place, (x, y, z), LPS, mm."""
+    rows = [branch.rows[0] for branch in centreline.terminal_branches()] if places_mm else []
+    tips = centreline.points_mm[rows]
+    return frozenset(rows[int(np.linalg.norm(tips - place, axis=1).argmin())] for place in places_mm if rows)
 
 
 def find_ends(
@@ -310,6 +321,7 @@ def find_ends(
     frayed: frozenset[int] = frozenset(),
     flat: Callable[[int], bool] = lambda _: False,
     cut: NDArray[np.bool_] | None = None,
+    asked: frozenset[int] = frozenset(),
 ) -> Ends:
     """Prune spurs and dead ends, the relatively shortest first, and tell open ends from closed ones.
 
@@ -324,10 +336,12 @@ def find_ends(
         Beside a sac it would be taken for a dead end, and the sac for the vessel that goes on.
     cut : (N,) whether the ball around a point reaches the border of the image that was given, which tubes may have been
         added to; none: `border`.
+    asked : rows of free ends that are open whatever they look like, as frayed ones are.
     """
-    cut = border if cut is None else cut
+    cut, frayed = border if cut is None else cut, frayed | asked
     dead_ends: dict[int, str] = {}
     thin: dict[int, float] = {}
+    too_thin: set[int] = set()
     while True:
         centreline, lost = centreline.pruned(min_branch_radii, frayed)
         dead_ends |= {
@@ -338,11 +352,13 @@ def find_ends(
         judged = [
             (branch, *_judge(branch, min_radius_mm, at, flat)) for branch, at in zip(branches, cut_off, strict=True)
         ]
+        too_thin |= {branch.rows[0] for branch, end, _ in judged if end is None}
         dead = next(((branch, why) for branch, _, why in judged if why and branch.forked), None)
         if dead is None:
             ends = sorted((end for _, end, why in judged if end and not why), key=lambda end: end.rows)
             dead_ends |= {branch.rows[0]: why for branch, _, why in judged if why}
-            return Ends(centreline, ends, dead_ends, thin_mm=thin)
+            asked |= {end.rows[0] for branch, end, _ in judged if end and branch.rows[0] in asked}
+            return Ends(centreline, ends, dead_ends, thin_mm=thin, too_thin=too_thin, asked=asked)
         branch, why = dead
         dead_ends[branch.rows[0]] = why
         if cut[branch.rows[0]]:

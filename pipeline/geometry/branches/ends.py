@@ -241,6 +241,8 @@ def _place_cuts(mesh: Mesh, field: Volume, found: Ends, cutting: Cutting) -> lis
         row = end.rows[0]
         cut = place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, settings.cut_roundness)
         face = flat_face(mesh, points[row], points, radii, DOME_SHARE)
+        for roundness in ROUNDNESSES if row in found.asked else ():
+            cut = cut or place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, roundness)
         if cutting.shaved is not None:
             cut = _nearer_face(field, face, cut, cutting.cut_radii)
         if cut:
@@ -307,18 +309,34 @@ def of_shaved_side(face: FlatFace, shaved: Sequence[Section]) -> bool:
 
 def _require_two(places_mm: list[NDArray[np.float64]], found: Ends, cutting: Cutting) -> None:
     if len(places_mm) < 2:
-        settings = cutting.settings
-        nearer = f"surface.cut_radii = {cutting.cut_radii:g} or " if cutting.cut_radii else ""
         open_at = "".join(f" at {words_mm(place)}" for place in places_mm)
         points = found.centreline.points_mm
         reasons = "".join(f"; at {words_mm(points[row])}: {why}" for row, why in found.closed.items())
         raise TooFewEndsError(
             f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}",
-            f"Lower surface.min_branch_radii = {settings.min_branch_radii:g} if an end is missing because it is short,"
-            f" {nearer}surface.cut_roundness = {settings.cut_roundness:g} if no"
-            f" section was round enough, {cutting.remedy}"
-            + (". To open the ends that the case closes: surface.closed_mm: []" if settings.closed_mm else ""),
+            f"{_opening_them(found, cutting.settings)}{cutting.remedy}",
         )
+
+
+def _opening_them(found: Ends, settings: SurfaceSettings) -> str:
+    """What opens the ends that stay closed, for a refusal."""
+    places = [
+        [round(float(x), 1) for x in found.centreline.points_mm[row]]
+        for row, why in found.closed.items()
+        if why != ASKED and row not in found.too_thin | found.asked
+    ]
+    if places:
+        places = [[round(x, 1) for x in place] for place in settings.opened_mm] + places
+        return f"Where the vessel goes on at such an end, open it: surface.opened_mm: {places}; else "
+    if ASKED in found.closed.values():
+        return "To open the ends that the case closes: surface.closed_mm: []; else "
+    if found.closed.keys() & found.asked:
+        return "No section can be cut at an end that surface.opened_mm names; repair the mask there, "
+    if found.closed:
+        return "Such branches are too thin for the voxels; "
+    return (
+        f"Lower surface.min_branch_radii = {settings.min_branch_radii:g} if ends are missing because they are short; "
+    )
 
 
 def cut_and_cap(mesh: Mesh, cut: Cut, number: int, cuts: list[Cut], scene: Scene, at_border: bool = False) -> Mesh:

@@ -30,7 +30,7 @@ from tests.support.random_trees import Tree, random_tree
 LOG = logging.getLogger("trees")
 NODES_ACROSS = 7
 REFUSALS = {
-    "fewer than two ends": r"surface: \d open ends found.*at least 2 are wanted.*surface\.min_branch_radii",
+    "fewer than two ends": r"surface: \d open ends found.*at least 2 are wanted.*surface\.(opened_mm|min_branch_radii)",
     "end cannot be cut": r"the end at \(.*\) mm cannot be cut: .*surface\.cut_radii",
     "smoothing changes the volume": r"smoothing changed the volume by .* lower surface\.smoothing_mm",
     "too few nodes across": r"opening .* radius .* nodes .* voxelize\.spacing_mm",

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The surface is closed, true to the mask, and open exactly where the vessel is."""
 
+import ast
 import json
 import logging
+import re
 import subprocess
 import sys
 
@@ -365,7 +367,7 @@ def stretched():
 @pytest.mark.parametrize(
     ("lumen", "message"),
     [
-        (lambda: ball(6.0), "0 open ends found.*min_branch_radii"),
+        (lambda: ball(6.0), r"0 open ends found.*surface.opened_mm: \[\["),
         (lambda: tube(line(40), 1.4), "0 open ends found.*does not stay above 2.00 mm.*filter.spacing_mm"),
         (lambda: tube(line(40, seed=2), [7.0] * 12 + [3.0] * 38), "1 open ends found.*it bulges"),
         (hollow, "a cavity of the lumen.*segment.fill_holes"),
@@ -377,6 +379,45 @@ def stretched():
 def test_what_cannot_be_opened_is_refused_with_advice(lumen, message):
     with pytest.raises(StageError, match=f"(?s){message}"):
         extract(lumen())
+
+
+@pytest.mark.parametrize(
+    "lumen",
+    [
+        lambda: tube(line(40, seed=2), [7.0] * 12 + [3.0] * 38),
+        lambda: tube(line(9, seed=112), 4.6),
+        lambda: tube(line(13, seed=118), np.linspace(4.2, 5.7, 50)),
+    ],
+    ids=["bulges", "short", "widens"],
+)
+def test_what_a_refusal_of_closed_ends_names_opens_them(lumen):
+    """A cut lies half a radius and more before the tip of a round end, the place up to half a radius; within a radius
+    and a half of it there is no other end.
+    """
+    lumen = lumen()
+    with pytest.raises(StageError, match="open ends found") as refused:
+        extract(lumen)
+    places = named_by(refused.value)
+    surface = extract(lumen, opened_mm=places)
+    assert len(surface.openings) == 2
+    for place in places:
+        away = min(float(np.linalg.norm(np.array(opening.centre_mm) - place)) for opening in surface.openings)
+        assert away < 1.5 * max(opening.radius_mm for opening in surface.openings)
+
+
+def test_an_end_without_a_section_is_refused_by_another_reason(monkeypatch):
+    """The same advice twice would be a circle."""
+    lumen = tube(line(9, seed=112), 4.6)
+    with pytest.raises(StageError, match="open ends found") as refused:
+        extract(lumen)
+    monkeypatch.setattr("pipeline.geometry.branches.ends.place_cut", lambda *_: None)
+    with pytest.raises(StageError, match=r"No section can be cut at an end that surface\.opened_mm names; repair"):
+        extract(lumen, opened_mm=named_by(refused.value))
+
+
+def named_by(refusal: StageError) -> list[list[float]]:
+    """The places that a refusal sets for `surface.opened_mm`."""
+    return ast.literal_eval(re.search(r"surface\.opened_mm: (\[\[.*?\]\])", str(refusal))[1])
 
 
 def test_a_changed_volume_is_refused():
