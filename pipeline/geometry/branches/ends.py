@@ -331,7 +331,7 @@ def _opening_them(found: Ends, settings: SurfaceSettings) -> str:
     if ASKED in found.closed.values():
         return "To open the ends that the case closes: surface.closed_mm: []; else "
     if found.closed.keys() & found.asked:
-        return "No section can be cut at an end that surface.opened_mm names; repair the mask there, "
+        return "No section can be cut at an end that surface.opened_mm names; "
     if found.closed:
         return "Such branches are too thin for the voxels; "
     return (

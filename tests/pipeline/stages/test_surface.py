@@ -411,7 +411,7 @@ def test_an_end_without_a_section_is_refused_by_another_reason(monkeypatch):
     with pytest.raises(StageError, match="open ends found") as refused:
         extract(lumen)
     monkeypatch.setattr("pipeline.geometry.branches.ends.place_cut", lambda *_: None)
-    with pytest.raises(StageError, match=r"No section can be cut at an end that surface\.opened_mm names; repair"):
+    with pytest.raises(StageError, match=r"No section can be cut at an end that surface\.opened_mm names; resample"):
         extract(lumen, opened_mm=named_by(refused.value))
 
 
