@@ -115,11 +115,8 @@ def record_of(
     places, lost = _of_places(problem, found, mask, intensity, wall, blurred), _lost_between_markers(problem, radii)
     cut_off = record_of_cut_off(problem, mask, intensity, loaded)
     of_places = wall.get("local_edge") or {"change": 0.0}
-    off = _off_the_edge(problem, found, unbiased, intensity, growth_per_percent)
-    if (
-        "layer" in of_places or abs(of_places["change"]) > WRONG
-    ):  # where the levels of the place tell more, one says no other
-        off = None
+    by_place = "layer" in of_places or abs(of_places["change"]) > WRONG  # then one level of all tells nothing else
+    off = None if by_place else _off_the_edge(problem, found, unbiased, intensity, growth_per_percent)
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],

@@ -130,7 +130,7 @@ def segment(
         if by_place != settings and (words := _changes_along(tried(by_place))):
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
             raise kind(f"{words}: {error}") from None
-        _refuse_brightness(error, filtered, settings, loaded, modality, log)
+        _refuse_brightness(error, filtered, settings, loaded, modality, log, passes)
         if not isinstance(error, LeakError):
             raise
         log.info("%s: looking for a threshold or a region that is clear of it", error)
@@ -158,27 +158,13 @@ def _refuse_brightness(
     loaded: Volume,
     modality: str | None,
     log: logging.Logger,
+    passes: Callable[[SegmentSettings], bool],
 ) -> None:
     """Refuse in other words what metal in the mask, or dark blood, explains, with the setting that was tried."""
-
-    def passes(other: SegmentSettings) -> bool:
-        return _passes(filtered, other, loaded, modality, log)
-
     if words := _without_metal(filtered, settings, loaded, modality, passes):
         raise StageError(f"{words}: {error}") from None
     if words := _dark_blood(filtered, settings, loaded, modality, log):
         raise NoVesselError(words) from None
-
-
-def _passes(
-    filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
-) -> bool:
-    """Whether a lumen is found that is not refused."""
-    try:
-        _found(filtered, settings, loaded, modality, log)
-    except StageError:
-        return False
-    return True
 
 
 def _dark_blood(
@@ -191,7 +177,11 @@ def _dark_blood(
     problem = Problem(filtered, seeds, (), None, settings, settings.lower or 0.0, -np.inf, log)
 
     def tries(other: Volume, by_itself: SegmentSettings, whole: Volume) -> bool:
-        return _passes(other, by_itself, whole, modality, log)
+        try:
+            _found(other, by_itself, whole, modality, log)
+        except StageError:
+            return False
+        return True
 
     return read_inverted(problem, loaded, modality, tries)
 

@@ -38,7 +38,7 @@ def momentum_shares(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], prof
     stencil, normal = velocity_set(nodes.q), np.asarray(opening.normal)
     direction = nodes.opening_link_direction[rows]
     c, w = stencil.velocities[direction].astype(np.float64), stencil.weights[direction]
-    share = 6 * w * np.abs(c @ normal) * profile
+    share = stencil.flux(direction, normal) * profile
     here, there = _at_both_ends(nodes, opening, rows, profile)
     form = make_link_quadratic(np.float64, "incompressible", nodes.q)
     form = getattr(form, "py_func", form)  # of all links at once; without compilation it is the function itself
@@ -51,9 +51,8 @@ def _at_both_ends(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], profil
     the middle of the links of the nodes around, projected onto the cap.
     """
     node, owner = np.unique(nodes.opening_link_node[rows], return_inverse=True)
-    across = np.linalg.svd(np.asarray(opening.normal)[None])[2][1:].T  # (3, 2), two directions on the cap
-    at = (nodes.points_mm()[node] - opening.centre_mm) / nodes.spacing_mm @ across
-    step = velocity_set(nodes.q).velocities[nodes.opening_link_direction[rows]] @ across
+    at = (nodes.points_mm()[node] - opening.centre_mm) / nodes.spacing_mm @ opening.across
+    step = velocity_set(nodes.q).velocities[nodes.opening_link_direction[rows]] @ opening.across
     middle = at[owner] + 0.5 * step
     known = profile > 0  # beyond the rim nothing flows
     terms = len(_paraboloid(middle[:1])[0])

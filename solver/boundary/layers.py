@@ -145,8 +145,7 @@ def friction_factor(nodes: Nodes, opening: Opening) -> float:
     """
     psi, place, flux = _cap_profile(nodes, opening)
     within = psi > 0
-    across = np.linalg.svd(np.asarray(opening.normal)[None])[2][1:].T  # (3, 2), two directions on the cap
-    on_cap = (place - opening.centre_mm) @ across / opening.radius_mm
+    on_cap = (place - opening.centre_mm) @ opening.across / opening.radius_mm
     z = on_cap[within] @ (1, 1j)
     powers = z[:, None] ** np.arange(HARMONICS + 1)
     terms = np.concatenate((-(np.abs(z[:, None]) ** 2) / 4, powers.real, powers.imag[:, 1:]), axis=1)
@@ -165,8 +164,7 @@ def _cap_profile(nodes: Nodes, opening: Opening) -> tuple[NDArray[np.float64], .
     profile, number = nodes.opening_link_profile[mine].astype(np.float64), nodes.rows[node] * nodes.q + direction
     psi, place, direction, number = (nodes.ranks.join(each) for each in (profile, middle.ravel(), direction, number))
     order = np.argsort(number)
-    velocity = stencil.velocities[direction[order]]
-    flux = 6 * stencil.weights[direction[order]] * np.abs(velocity @ np.asarray(opening.normal))
+    flux = stencil.flux(direction[order], np.asarray(opening.normal))
     return psi[order], nodes.place_of(place.reshape(-1, 3)[order]), flux
 
 

@@ -95,8 +95,7 @@ def link_weights(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], profile
     if profile.name not in PROFILES:
         raise StageError(f"profile {profile.name!r}: unknown; known are {', '.join(PROFILES)}")
     direction = nodes.opening_link_direction[rows]
-    stencil = velocity_set(nodes.q)
-    projected = 6 * stencil.weights[direction] * np.abs(stencil.velocities[direction] @ np.asarray(opening.normal))
+    projected = velocity_set(nodes.q).flux(direction, np.asarray(opening.normal))
     velocity = PROFILES[profile.name](nodes, opening, rows)
     steady = projected * velocity
     if not steady.sum() > 0:

@@ -49,6 +49,11 @@ class Opening:
     area_mm2: float
     radius_mm: float
 
+    @property
+    def across(self) -> NDArray[np.float64]:
+        """Two directions on the cap, (3, 2): unit vectors at right angles to each other and to the normal."""
+        return np.asarray(np.linalg.svd(np.asarray(self.normal)[None])[2][1:].T)
+
 
 @dataclass(frozen=True)
 class Nodes:

@@ -36,6 +36,11 @@ class VelocitySet:
         """``velocities[opposite[i]] == -velocities[i]``, (Q,)."""
         return np.array([self.direction(-velocity) for velocity in self.velocities])
 
+    def flux(self, direction: NDArray[np.integer], normal: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What links along some directions, (L,), carry of a uniform flow along a normal: 6 w_i |c_i.n|, (L,)."""
+        flux: NDArray[np.float64] = 6 * self.weights[direction] * np.abs(self.velocities[direction] @ normal)
+        return flux
+
     @cached_property
     def products(self) -> NDArray[np.float64]:
         """c_i c_i, (Q, 3, 3)."""

@@ -17,7 +17,7 @@ from pipeline.geometry.branches.border import (
     section_beyond,
 )
 from pipeline.geometry.branches.caps import describe
-from pipeline.geometry.branches.centreline import Ends
+from pipeline.geometry.branches.centreline import Branch, Ends
 from pipeline.geometry.branches.flat_faces import FLAT_SHARE, FlatFace, flat_face
 from pipeline.geometry.branches.openings import Cut, cut_behind, place_cut, widest_mm
 from pipeline.geometry.branches.picture import Mark, Scene
@@ -231,7 +231,7 @@ def doubts_of_ends(found: Ends) -> dict[str, list[dict[str, Any]]]:
 
 def _place_cuts(mesh: Mesh, field: Volume, found: Ends, cutting: Cutting) -> list[Cut]:
     """Cuts of the open ends, and what cannot be cut is closed."""
-    settings, cuts = cutting.settings, list(cutting.capped)
+    cuts, lower = list(cutting.capped), [each for each in ROUNDNESSES if each < cutting.settings.cut_roundness]
     points, radii = found.centreline.points_mm, found.centreline.radius_mm
     for end in list(found.open):
         if section := section_beyond(found.centreline, end, cutting.border):
@@ -239,10 +239,9 @@ def _place_cuts(mesh: Mesh, field: Volume, found: Ends, cutting: Cutting) -> lis
                 cuts.append(section.cut)
             continue
         row = end.rows[0]
-        cut = place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, settings.cut_roundness)
+        allowed = [cutting.settings.cut_roundness, *(lower if row in found.asked else ())]
+        cut, _ = _roundest(field, found, end, cutting, allowed)
         face = flat_face(mesh, points[row], points, radii, DOME_SHARE)
-        for roundness in ROUNDNESSES if row in found.asked else ():
-            cut = cut or place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, roundness)
         if cutting.shaved is not None:
             cut = _nearer_face(field, face, cut, cutting.cut_radii)
         if cut:
@@ -253,11 +252,19 @@ def _place_cuts(mesh: Mesh, field: Volume, found: Ends, cutting: Cutting) -> lis
         found.open.remove(end)
         why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
         found.closed[row], found.uncut_mm[row] = why, widest_mm(end)
-        for roundness in (each for each in ROUNDNESSES if each < settings.cut_roundness):
-            if place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, roundness):
-                found.cut_by[row] = roundness
-                break
+        if row not in found.asked and (roundness := _roundest(field, found, end, cutting, lower)[1]):
+            found.cut_by[row] = roundness
     return cuts
+
+
+def _roundest(
+    field: Volume, found: Ends, end: Branch, cutting: Cutting, roundnesses: Sequence[float]
+) -> tuple[Cut | None, float | None]:
+    """The cut of an end by the first of some values of ``surface.cut_roundness`` that finds one, and that value."""
+    for roundness in roundnesses:
+        if cut := place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, roundness):
+            return cut, roundness
+    return None, None
 
 
 def _nearer_face(field: Volume, face: FlatFace | None, cut: Cut | None, cut_radii: float) -> Cut | None:
