@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # make demo | make test | make studies [SET=ci|quick|full] [STUDIES=pipe,bend] | make validation | make lint | make api
-# make bench | make lock | make slurm | make cuda | make mpi
+# make site | make bench | make lock | make slurm | make cuda | make mpi
 # Needs Python 3.11 or newer and make; everything else goes into .venv.
 
 PYTHON ?= python3
@@ -12,7 +12,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 export PYTHONDONTWRITEBYTECODE :=
 CUDA := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo .venv/.cuda)
 
-.PHONY: demo test collected studies validation smoke lint style types api bench schema slurm cuda mpi lock clean
+.PHONY: demo test collected studies validation smoke lint style types api site bench schema slurm cuda mpi lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.run $(CUDA)
@@ -38,7 +38,7 @@ validation: .venv/.dev
 smoke: .venv/.run $(CUDA)
 	$(BIN)/snakemake --cores $(CORES) --config cases=tiny
 
-lint: style types api
+lint: style types site
 
 style: .venv/.dev
 	$(BIN)/ruff check .
@@ -53,6 +53,12 @@ types: .venv/.dev
 api: .venv/.dev
 	PDOC_ALLOW_EXEC=1 $(BIN)/python -W error::UserWarning -m pdoc --no-show-source -d numpy -o docs/api \
 	  hemolattice solver pipeline '!solver.__main__'
+
+# The pages of docs/ and those of the API; a link that leads nowhere is an error.
+site: api
+	$(BIN)/sphinx-build --quiet --fail-on-warning --builder html --doctree-dir .venv/doctrees docs docs/site
+	rm -rf docs/site/api
+	cp -r docs/api docs/site/api
 
 studies: .venv/.run $(CUDA)
 	$(BIN)/snakemake --cores $(CORES) --config validation=$(SET) $(STUDIES:%=studies=%) -- validation
