@@ -173,7 +173,8 @@ def surface(lumen: Segmentation | ImportedMask, **settings: Any) -> Surface:
     StageError
         If fewer than two ends are open, or smoothing would lose volume.
     """
-    return surfaces.extract_surface(lumen.occupancy, parse(SurfaceSettings, settings, "surface"), LOG)
+    volume_mm3 = 1000 * float(lumen.record["volume_ml"])
+    return surfaces.extract_surface(lumen.occupancy, parse(SurfaceSettings, settings, "surface"), LOG, volume_mm3)
 
 
 def read_surface(path: str | Path, unit: str, **settings: Any) -> Surface:

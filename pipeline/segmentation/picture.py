@@ -31,18 +31,18 @@ PLANES = (("axial", 0, "RLAP"), ("coronal", 1, "RLHF"), ("sagittal", 2, "APHF"))
 """Name, axis of [z, y, x] that is looked along, letters at the left, right, top and bottom of the panel."""
 
 
-def draw(filtered: Volume, lumen: Volume, seed: Index, levels: Levels, path: Path) -> None:
+def draw(filtered: Volume, lumen: Volume, volume_ml: float, seed: Index, levels: Levels, path: Path) -> None:
     """Draw slices through the seed (top) and maximum-intensity projections (bottom) as a PNG.
 
     Parameters
     ----------
     filtered : intensities, isotropic voxels; oblique volumes are shown along the nearest axes of the patient.
     lumen : mask on the same grid.
+    volume_ml : of the lumen.
     seed : index x, y, z; slices go through it.
     levels : set the grey window.
     path : PNG to write; the same bytes for the same input.
     """
-    volume_ml = lumen.voxels.sum() * np.prod(filtered.spacing_mm) / 1000
     title = f"Lumen {volume_ml:.3g} ml: orange outline; seed: blue cross"
     _figure(filtered, lumen, (seed,), levels, title).savefig(path, format="png", dpi=110, metadata={"Software": None})
 

@@ -337,7 +337,8 @@ def _compute(job: Job) -> None:
     result.lumen.write(job.outputs["lumen"])
     result.occupancy.write(job.outputs["occupancy"])
     job.outputs["segmentation"].write_text(json.dumps(result.record, indent=2) + "\n")
-    draw(result.occupancy, result.lumen, _deepest(result.lumen.voxels > 0), CONTRAST, job.outputs["picture"])
+    picture, volume_ml = job.outputs["picture"], result.record["volume_ml"]
+    draw(result.occupancy, result.lumen, volume_ml, _deepest(result.lumen.voxels > 0), CONTRAST, picture)
     page = render(result.occupancy, {"lumen.nrrd": result.lumen}, result.lumen, result.record)
     job.outputs["page"].write_text(page, encoding="utf-8")
 

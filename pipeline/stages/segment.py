@@ -18,6 +18,7 @@ import numpy as np
 
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.images import SegmentSettings
+from pipeline.files.enclosed import enclosed_voxels
 from pipeline.files.volume import Volume
 from pipeline.segmentation.automatic import find_lower, find_seed, find_start
 from pipeline.segmentation.barrier import barrier, with_its_layers
@@ -252,6 +253,7 @@ def _found(
     if found.even is not None:  # what is told of a lumen is of the image
         intensity = levels(filtered.voxels, found.mask, problem.places, found.wall, problem.dark)
     record = found.record | record_of(problem, found, mask, holes, table, intensity, radii, loaded)
+    record["volume_ml"] = round(enclosed_voxels(filled) * float(np.prod(filtered.spacing_mm)) / 1000, 5)
     record["doubts"] = [doubt.record for doubt in doubts]
     record["warnings"] += may_have_left(doubts)
     record["beyond_region"] = beyond = record_of_beyond_region(problem, found.wall, mask, intensity, radii, loaded)
@@ -357,7 +359,8 @@ def _compute(job: Job) -> None:
     result.lumen.write(job.outputs["lumen"])
     result.occupancy.write(job.outputs["occupancy"])
     job.outputs["segmentation"].write_text(json.dumps(record, indent=2) + "\n")
-    draw(filtered, result.lumen, result.seeds[0].index, result.levels, job.outputs["picture"])
+    picture = job.outputs["picture"]
+    draw(filtered, result.lumen, record["volume_ml"], result.seeds[0].index, result.levels, picture)
     page = render(filtered, {"loaded image": loaded, "filtered image": filtered}, result.lumen, record, modality)
     job.outputs["page"].write_text(page, encoding="utf-8")
 

@@ -7,7 +7,7 @@ with a flat cap. The surface leaves this stage closed, and every triangle knows 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -78,7 +78,9 @@ FINER = 0.6
 """Spacing over that of the lumen which is proposed where fewer than two ends are open."""
 
 
-def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logger) -> Surface:
+def extract_surface(
+    lumen: Volume, settings: SurfaceSettings, log: logging.Logger, volume_mm3: float | None = None
+) -> Surface:
     """Smooth surface of a lumen, with its ends cut and capped.
 
     Parameters
@@ -87,6 +89,8 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
         isotropic voxels in any orientation.
     settings : the case's section ``surface``.
     log : for progress and for what was decided about each end.
+    volume_mm3 : of the lumen, which the surface keeps, as found between its voxels; None: of those that are at least
+        half full.
 
     Raises
     ------
@@ -95,15 +99,16 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
         contradict what is found, or if the surface is not closed in the end.
     """
     scene = Scene()
+    given_mm3 = volume_of(lumen) if volume_mm3 is None else volume_mm3
     with scene.on_refusal():
         try:
-            return _extract(lumen, settings, log, scene)
+            return _extract(lumen, settings, log, scene, given_mm3)
         except ThinPlaceError as error:
             if settings.smoothing_mm is not None:
                 raise
             log.warning("warning: %s; made once more with less smoothing of thin places", error.found)
             scene.clear()
-            return _extract_thin(lumen, settings, log, scene, error.found)
+            return _extract_thin(lumen, settings, log, scene, given_mm3, error.found)
 
 
 @dataclass(frozen=True)
@@ -145,21 +150,32 @@ class _Traced:
         return find_ends(centreline, settings.min_branch_radii, least_mm, at_border, kept, flat, cut, asked)
 
 
-def _extract_thin(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, broken: str) -> Surface:
+def _extract_thin(
+    lumen: Volume,
+    settings: SurfaceSettings,
+    log: logging.Logger,
+    scene: Scene,
+    given_mm3: float,
+    broken: str,
+) -> Surface:
     """The surface with less smoothing of thin places, because smoothing lost what `broken` says."""
     try:
-        return _extract(lumen, settings, log, scene, broken)
+        return _extract(lumen, settings, log, scene, given_mm3, broken)
     except ThinPlaceError as error:
         raise StageError(f"{error.found}, also with less smoothing of thin places; {THIN_REMEDY}") from None
 
 
 def _extract(
-    lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, broken: str | None = None
+    lumen: Volume,
+    settings: SurfaceSettings,
+    log: logging.Logger,
+    scene: Scene,
+    given_mm3: float,
+    broken: str | None = None,
 ) -> Surface:
     """The surface; `broken` says what smoothing lost, where thin places are to be smoothed less."""
     _require_isotropic(lumen)
     least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
-    given_mm3 = volume_of(lumen)
     traced, shaved = _trace_beyond(lumen, settings, least_mm, log, scene, broken is not None)
     traced, sides = _without_side_branches(traced, settings, least_mm, log, scene)
     found = traced.ends(traced.centreline, settings, least_mm)
@@ -173,7 +189,7 @@ def _extract(
     cutting = Cutting(settings, least_mm, remedy, cut_radii, cut_radii + TIP_RADII, border, shaved=shaved)
     close_on_request(found, cutting)
     asked_mm3 = given_mm3 - sum(side["volume_mm3"] for side in sides)
-    mesh, field, whole_mm3 = _fitted(traced, asked_mm3, scene)
+    mesh, field, whole_mm3 = _fitted(traced, asked_mm3, given_mm3 / volume_of(lumen), scene)
     mesh, shape_of = smooth_wall(mesh, field, traced.lumen, settings, whole_mm3, traced.less_where_thin)
     whole = mesh
     mesh, inside_mm3, lost = cut_ends(mesh, field, found, cutting, scene, log)
@@ -197,11 +213,7 @@ def _extract(
         "extensions_mm3": mesh.volume_mm3() - cut_mm3,
         **doubts_of_ends(found),
         "side_branches": sides,
-        "border": [
-            {"place_mm": each.cut.centre_mm.tolist(), "area_mm2": each.area_mm2, "opening": not side}
-            for side, sections in ((False, traced.border.values()), (True, shaved))
-            for each in sections
-        ],
+        "border": _border_record(border, shaved),
         "before": triangle_quality(traced.raw),
         "uncut": triangle_quality(whole),
         **figures_of_result(mesh),
@@ -213,6 +225,15 @@ def _extract(
     _warn_of_lost(quality, log)
     tell_volumes(quality, log)
     return Surface(mesh, openings, quality)
+
+
+def _border_record(border: Sequence[Section], shaved: Sequence[Section]) -> list[dict[str, Any]]:
+    """Where the border of the image cuts the vessel, and where it shaves off a side."""
+    return [
+        {"place_mm": each.cut.centre_mm.tolist(), "area_mm2": each.area_mm2, "opening": not side}
+        for side, sections in ((False, border), (True, shaved))
+        for each in sections
+    ]
 
 
 def volume_of(lumen: Volume) -> float:
@@ -267,12 +288,13 @@ def _traced(
     return _Traced(lumen, lumen, field, raw, *without_frayed_ends(traced), {}, less_where_thin)
 
 
-def _fitted(traced: _Traced, wanted_mm3: float, scene: Scene) -> tuple[Mesh, Volume, float]:
+def _fitted(traced: _Traced, wanted_mm3: float, counted: float, scene: Scene) -> tuple[Mesh, Volume, float]:
     """The surface, whose volume within the image is the wanted one, its field, and its volume with the tubes.
 
-    The ends of the tubes lose some volume to smoothing, which is not to be made up for within the image.
+    The ends of the tubes lose some volume to smoothing, which is not to be made up for within the image. `counted` is
+    the volume of the lumen over that of its voxels.
     """
-    whole_mm3 = volume_of(traced.lumen)
+    whole_mm3 = counted * volume_of(traced.lumen)
     mesh, field = traced.fit(traced.raw, traced.field, whole_mm3)
     if traced.border:
         inside, cuts = mesh, [section.cut for section in traced.border.values()]
@@ -357,10 +379,11 @@ def _at_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
 
 def _compute(job: Job) -> None:
     settings = parse(SurfaceStage, job.settings, "--settings")
+    record = record_of(job.inputs.get("segmentation"))
     try:
-        surface = extract_surface(Volume.read(job.inputs["occupancy"]), settings, job.log)
+        lumen, volume_ml = Volume.read(job.inputs["occupancy"]), record.get("volume_ml")
+        surface = extract_surface(lumen, settings, job.log, None if volume_ml is None else 1000 * volume_ml)
     except StageError as error:
-        record = record_of(job.inputs.get("segmentation"))
         if isinstance(error, TooFewEndsError) and (explained := of_too_few_ends(record)):
             refusal = StageError(f"{error.found}. {explained}")
         elif doubt := of_doubts(record):
