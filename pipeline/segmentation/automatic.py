@@ -216,7 +216,12 @@ def _table(problem: Problem, lumen: Lumen, found: Levels) -> list[Row]:
 
 
 def _corrected(problem: Problem, lumen: Lumen, found: Levels, lower: float) -> float:
-    """Half way, less what blur takes from the wall of a tube."""
+    """Half way, less what blur takes from the wall of a tube.
+
+    The slope over two voxels is flatter than the wall, so that this is about half of what blur takes; for the rest
+    makes up that the core's level, which blur dims, too, is 1 to 7 % of the contrast too low
+    (docs/validation/first-try.md, Strangers).
+    """
     spacing_mm = problem.filtered.spacing_mm[0]
     slope = wall_slope(problem.filtered.voxels, spacing_mm, lumen.mask, found)
     growth_per_percent = sensitivity(_table(problem, lumen, found), "voxels", found)

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.segmentation.blur import unbiased_lower
+from pipeline.files.enclosed import enclosed_voxels, filled
+from pipeline.segmentation.blur import unbiased_share
 from pipeline.segmentation.following import (
     FADED,
     REACH_VOXELS,
@@ -82,6 +83,7 @@ class LocalEdge:
     inside : (z, y, x) bool in the box, the mask with its wall there.
     change : relative change of the volume, with what lies beyond its ends.
     of_wall : the same without that.
+    of_voxels : the latter by voxels counted, of which few change where a part of the mask is at the threshold.
     brighter : (z, y, x) bool in the box, what of the mask, or beside it above `upper`, is brighter than blood.
     brightest : intensity of blood where it is brightest along the vessel, but for extremes.
     even : whether contrast is even along the vessel.
@@ -95,6 +97,7 @@ class LocalEdge:
     inside: Mask
     change: float
     of_wall: float
+    of_voxels: float
     brighter: Mask
     brightest: float
     even: bool
@@ -133,7 +136,7 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
         here = levels_near(problem, box, part, found, lumen.wall, float(radii.mean()))
         contrast = np.maximum(here.blood - here.tissue, least_contrast(found))
         share = (near - here.tissue) / contrast
-        level = _edge(share, part, here, problem.filtered.spacing_mm[0], problem.settings.leak_step)
+        level = _edge(share, part, here)
         share = share - level
         bright = share >= 0
         if problem.barrier is not None:
@@ -154,11 +157,16 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
         least = np.maximum(least, brightest + DEVIATIONS * found.noise)
     brighter = bloom & (near > least)
     at_wall = grown & (ndimage.distance_transform_edt(~mask[box]) <= REACH_VOXELS)
-    change, of_wall = (float(each.sum() / mask.sum() - 1) for each in (grown, at_wall))
-    return LocalEdge(box, share, contrast, level, grown, change, of_wall, brighter, brightest, even, beyond)
+    filled_now = lumen.occupancy
+    if filled_now is None:
+        filled_now = occupancy(problem.filtered.voxels, mask, lumen.wall, found.contrast)
+    whole = enclosed_voxels(filled_now)
+    change, of_wall = (_volume(share, each) / whole - 1 for each in (grown, at_wall))
+    of_voxels = float(at_wall.sum() / mask.sum() - 1)
+    return LocalEdge(box, share, contrast, level, grown, change, of_wall, of_voxels, brighter, brightest, even, beyond)
 
 
-def _edge(share: NDArray[np.floating], part: Mask, here: Near, spacing_mm: float, step: float) -> float:
+def _edge(share: NDArray[np.floating], part: Mask, here: Near) -> float:
     """Share of the contrast at which the wall stands.
 
     The slope of the wall is taken across it: noise, which is large over the contrast of a dim place, makes a gradient
@@ -169,20 +177,21 @@ def _edge(share: NDArray[np.floating], part: Mask, here: Near, spacing_mm: float
     share : (z, y, x) intensity above the tissue over the contrast of the place.
     part : (z, y, x) bool, the mask.
     here : distances from its wall.
-    spacing_mm : of the voxels.
-    step : of the share by which the growth of the volume is measured.
     """
-    even = Levels(lumen=1.0, mask=1.0, surroundings=0.0, bright_surroundings=0.0, noise=0.0, spread=0.0)
     wall = ndimage.binary_dilation(part) & ~ndimage.binary_erosion(part) & (np.abs(share - 0.5) < BESIDE)
     if not wall.any():
         return 0.5
     inwards = [each[wall] for each in np.gradient(ndimage.gaussian_filter(here.depth - here.away, 1.0))]
-    across = sum(up * along[wall] for up, along in zip(inwards, np.gradient(share, spacing_mm), strict=True))
-    slope = float(np.median(across / np.maximum(np.sqrt(sum(up**2 for up in inwards)), TINY)))
-    near = ndimage.binary_dilation(part, iterations=REACH_VOXELS)
-    larger, smaller = (int((near & (share >= 0.5 + side)).sum()) for side in (-step, step))
-    growth = max(larger - smaller, 0) / (2 * step * int(part.sum()))
-    return unbiased_lower(even, max(slope, 0.0), growth, spacing_mm)
+    length = np.maximum(np.sqrt(sum(up**2 for up in inwards)), TINY)
+    normals = [up / length for up in inwards]
+    across = sum(up * along[wall] for up, along in zip(normals, np.gradient(share), strict=True))
+    lumen = filled(occupancy(share, part, 0.5, 1.0))
+    return unbiased_share(float(np.median(across)), normals, lumen, here.depth)
+
+
+def _volume(share: NDArray[np.floating], inside: Mask) -> float:
+    """Voxels within a wall where a share passes 0, of a mask that it makes."""
+    return enclosed_voxels(occupancy(share, inside, 0.0, 1.0)) if inside.any() else 0.0
 
 
 def record_of_edge(edge: LocalEdge, problem: Problem) -> dict[str, Any]:
@@ -200,7 +209,7 @@ def record_of_edge(edge: LocalEdge, problem: Problem) -> dict[str, Any]:
     )
     low, high = along(edge.contrast[edge.inside]) if edge.inside.any() else (1.0, 1.0)
     record: dict[str, Any] = {"change": round(edge.of_wall, 4), "words": words, "contrast_along": [low, high]}
-    record |= {"fades": "", "beyond": _beyond(edge, problem)}
+    record |= {"of_voxels": round(edge.of_voxels, 4), "fades": "", "beyond": _beyond(edge, problem)}
     if low < EVEN * high:
         record["fades"] = (
             f". But the contrast of the vessel changes from {high:.4g} to {low:.4g} along it, which may be the reason:"

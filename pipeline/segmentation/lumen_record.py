@@ -15,7 +15,7 @@ from pipeline.segmentation.gap import gaps, record_of_gaps
 from pipeline.segmentation.leak import Row, plain_growing, sensitivity
 from pipeline.segmentation.left_vessel import Doubt
 from pipeline.segmentation.levels import Levels
-from pipeline.segmentation.limits import BRIGHT_RIM, DARK_RIM, OFF_THE_EDGE, TOUCHED, UNDECIDED, WRONG
+from pipeline.segmentation.limits import BRIGHT_RIM, DARK_RIM, ELSEWHERE, OFF_THE_EDGE, TOUCHED, UNDECIDED, WRONG
 from pipeline.segmentation.local_edge import local_edge, record_of_bright_wall, record_of_edge
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import other_brightness, record_of_other
@@ -121,7 +121,6 @@ def record_of(
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
         "voxels": int(mask.sum()),
-        "volume_ml": round(int(mask.sum()) * voxel_ml, 5),
         "mean_radius_mm": round(table[1].mean_radius * spacing_mm, 4),
         "spacing_mm": spacing_mm,
         "holes_filled": holes,
@@ -188,8 +187,8 @@ def _of_places(
 
     Where one threshold misses the volume, the mask's wall is none of the image's, beside which a faint sheet is seen.
     """
-    edge = wall.get("local_edge") or {"change": 0.0}
-    misses = abs(edge.get("half_way", edge["change"])) > WRONG
+    edge = wall.get("local_edge") or {}
+    misses = abs(edge.get("of_voxels", 0.0)) > ELSEWHERE
     sheet = dark_sheet(problem.filtered.voxels, mask, problem.places, intensity, faint=not misses)
     words, key = record_of_sheet(sheet, mask, problem), "one_sided_sheet" if sheet and sheet.one_sided else "dark_sheet"
     beyond = gaps(problem, found, mask, intensity)
@@ -232,7 +231,7 @@ def _at_the_wall(
         return {}
     radius = float(radii.mean())
     edge = local_edge(problem, found, mask, intensity, radii)
-    misses = not found.edge_based and abs(edge.change) > WRONG  # a wall far from half way has no profile of its own
+    misses = not found.edge_based and abs(edge.change) > ELSEWHERE  # a wall far from half way has no profile of its own
     profile = None if misses else wall_profile(edge, radius, problem)
     of_edge, layer = None if found.edge_based else record_of_edge(edge, problem), wall_layer(edge, radius)
     return {

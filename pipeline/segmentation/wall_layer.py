@@ -27,6 +27,8 @@ ALONG = np.arange(-3.0, 4.01, 0.5)
 """Places along the normal from where it is half way, voxels, outwards."""
 SEEN = 2.5
 """How far from a voxel of the wall half way is looked for, voxels."""
+HALF = 0.5
+"""Share of the contrast at which profiles are aligned: where a flat step lies, whatever its blur."""
 SMOOTHED = 1.5
 """Standard deviation, voxels, of the Gaussian of the mask whose gradient is the normal."""
 RANGE = (-0.25, 1.25)
@@ -91,8 +93,7 @@ def wall_layer(edge: LocalEdge, radius: float) -> Layer | None:
     edge : where the wall would be half way between lumen and tissue at every place.
     radius : mean of the vessel's, voxels.
     """
-    half = edge.edge
-    places, normals, profiles = _profiles(np.clip(edge.share + half, *RANGE), edge.inside, half)
+    places, normals, profiles = _profiles(np.clip(edge.share + edge.edge, *RANGE), edge.inside)
     deep = profiles[:, 0] > DEEP
     places, normals, profiles = places[deep], normals[deep], profiles[deep]
     size = max(PATCH * radius, LEAST_PATCH)
@@ -170,7 +171,7 @@ def _threshold_of(voxels: float, problem: Problem) -> float | None:
     return low if low > problem.lower else None
 
 
-def _profiles(share: NDArray[np.floating], inside: Mask, half: float) -> tuple[Floats, Floats, Floats]:
+def _profiles(share: NDArray[np.floating], inside: Mask) -> tuple[Floats, Floats, Floats]:
     """Voxels of the wall (n, 3), outward normals (n, 3), and brightness along these from half way (n, k)."""
     smooth = ndimage.gaussian_filter(inside.astype(np.float32), SMOOTHED, mode="nearest")
     places = np.argwhere(inside & ~ndimage.binary_erosion(inside, border_value=1)).astype(float)
@@ -185,12 +186,12 @@ def _profiles(share: NDArray[np.floating], inside: Mask, half: float) -> tuple[F
 
     steps = np.arange(-SEEN, SEEN + 0.1, 0.5)
     values = sampled(np.broadcast_to(steps, (len(places), len(steps))))
-    falls = (values[:, :-1] >= half) & (values[:, 1:] < half)
+    falls = (values[:, :-1] >= HALF) & (values[:, 1:] < HALF)
     first = falls.argmax(axis=1)
     row = np.arange(len(places))
     before, after = values[row, first], values[row, first + 1]
     with np.errstate(invalid="ignore", divide="ignore"):
-        start = steps[first] + 0.5 * (before - half) / (before - after)
+        start = steps[first] + 0.5 * (before - HALF) / (before - after)
     profiles = sampled(np.where(np.isfinite(start), start, 0.0)[:, None] + ALONG)
     whole = falls.any(axis=1) & np.isfinite(profiles).all(axis=1)
     return places[whole], normals[whole], profiles[whole]
