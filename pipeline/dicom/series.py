@@ -182,7 +182,7 @@ def _several(series: Series, settings: LoadSettings) -> str:
 def _fault(part: Series, settings: LoadSettings) -> str:
     """Why the headers of a part form no volume; empty where they do."""
     try:
-        require_supported(part)
+        require_supported(part, turned_round=settings.invert)
         grid(part, settings)
     except StageError as refusal:
         return str(refusal).removeprefix(f"{part.name}: ")
@@ -200,8 +200,13 @@ def _numbered(number: int, part: Part) -> str:
     return f"{number}: {part.name or 'the whole series'} ({count} slice{'s' if count > 1 else ''})"
 
 
-def require_supported(series: Series) -> None:
+def require_supported(series: Series, turned_round: bool = False) -> None:
     """Refuse images that are no slices of intensities, or whose intensities are uncertain.
+
+    Parameters
+    ----------
+    series : its slices.
+    turned_round : whether the user says that small values are the bright ones (load.invert).
 
     Raises
     ------
@@ -211,10 +216,15 @@ def require_supported(series: Series) -> None:
     reasons = (
         *(_not_a_slice(header) for header in series.headers),
         _without_pixels(series.headers),
-        *(_uncertain_intensity(header) for header in series.headers),
+        *(_uncertain_intensity(header, turned_round) for header in series.headers),
     )
     for reason in filter(None, reasons):
         raise StageError(f"{series.name}: {reason}")
+    if len({header.photometric for header in series.headers}) > 1:
+        raise StageError(
+            f"{series.name}: MONOCHROME1 in some slices and MONOCHROME2 in others, so that intensities cannot be"
+            " compared; export the series again"
+        )
     lacking = sum(header.slope is None for header in series.headers)
     units = {header.unit for header in series.headers}
     if 0 < lacking < len(series.headers) or (series.headers[0].modality == "CT" and len(units) > 1):
@@ -261,10 +271,21 @@ def _article(name: str) -> str:
     return f"an {name}" if name[:1] in ("E", "X") else f"a {name}".rstrip()
 
 
-def _uncertain_intensity(header: SliceHeader) -> str | None:
+def small_is_bright(header: SliceHeader) -> bool:
+    """Whether viewers show the small values of a slice bright, and they are no HU, which say themselves what is bright."""
+    return header.photometric == "MONOCHROME1" and header.modality != "CT"
+
+
+def _uncertain_intensity(header: SliceHeader, turned_round: bool) -> str | None:
     if header.samples != 1:
         return f"{header.samples} samples a pixel: a colour picture, not measured intensities; take the original series"
-    if header.photometric != "MONOCHROME2":
+    if small_is_bright(header):
+        if not turned_round:
+            return (
+                "photometric interpretation MONOCHROME1: viewers show its small values bright; if blood is bright in a"
+                " viewer, set load.invert: true; else convert the series to MONOCHROME2"
+            )
+    elif header.photometric != "MONOCHROME2":
         known = header.photometric if header.photometric == "MONOCHROME1" else "that is no plain grey scale"
         return (
             f"photometric interpretation {known}: it is not certain that large values are bright; convert the series to"

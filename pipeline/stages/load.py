@@ -31,7 +31,7 @@ from pipeline.dicom.left_out import left_out, record, require_complete_series
 from pipeline.dicom.listing import show
 from pipeline.dicom.pixels import compact, decode, fill, require_same
 from pipeline.dicom.regrid import regrid
-from pipeline.dicom.series import Series, choose, choose_part, grid, group, require_supported
+from pipeline.dicom.series import Series, choose, choose_part, grid, group, require_supported, small_is_bright
 from pipeline.dicom.transfer_syntax import is_lossy, require_decoder, syntax_name
 from pipeline.files.volume import Volume
 from pipeline.files.volume_file import read_volume_file
@@ -144,7 +144,7 @@ def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) 
         log.info("%s: %d slices of %d", series.name, len(series.headers), len(chosen.headers))
     lost = left_out(chosen, series, every, scanned)
     require_complete_series(series, lost, settings, log)
-    require_supported(series)
+    require_supported(series, turned_round=settings.invert)
     require_decoder(series)
     require_same(series)
     frames_of_reference = len({header.frame_of_reference for header in series.headers})
@@ -155,7 +155,7 @@ def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) 
     slices = Series([series.headers[k] for k in place.order], part=series.part)
     volume, outside = regrid(decode(slices, log), place, log)
     if settings.invert:
-        volume = _inverted(volume, series)
+        volume = _inverted(volume, series, log)
     unmeasured = fill(volume.voxels)
     volume = volume.with_voxels(compact(volume.voxels))
     return volume, _facts(
@@ -175,14 +175,16 @@ def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) 
         missing_uids=missing_uids,
         checks=[asdict(check) for check in place.checks],
         policies=place.policies,
-        inverted=settings.invert,
+        inverted=settings.invert and not small_is_bright(series.headers[0]),
         padding_voxels=unmeasured - outside,
         outside_voxels=outside,
     )
 
 
-def _inverted(volume: Volume, series: Series) -> Volume:
+def _inverted(volume: Volume, series: Series, log: logging.Logger) -> Volume:
     """A volume with its brightness inverted, but not one in HU, in which contrast-filled blood is bright."""
+    if small_is_bright(series.headers[0]):
+        log.info("%s: MONOCHROME1, its small values are bright: taken as viewers show them", series.name)
     if series.headers[0].modality == "CT":
         raise StageError(
             f"{series.name}: load.invert is for MR in which blood is dark; in CT, whose numbers are HU, it is bright"

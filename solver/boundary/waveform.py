@@ -5,7 +5,6 @@ A waveform is a table of samples over one period and a curve between them (:mod:
 mean, extremes and harmonics are taken, not of the samples.
 """
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 
 from solver.boundary.curves import INTERPOLATIONS, Curve, Periodic, Reals, Series, constant
 from solver.boundary.opening_settings import InletSettings, OutletSettings
+from solver.boundary.waveform_table import read_table
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
 
@@ -22,6 +22,9 @@ T = TypeVar("T")
 
 WOMERSLEY_HARMONICS = 10
 """Harmonics of a waveform that the profile womersley keeps where the settings do not say."""
+
+UNEVEN = 0.25
+"""Of a step, by which even steps may differ: times in files are rounded, to a millisecond in steps of 10 or 20."""
 
 SHOWN_SAMPLES, SHOWN_HARMONICS = 201, 12
 """Of a waveform in the summary."""
@@ -170,7 +173,7 @@ def interpolated(time_s: Reals, value: Reals, interpolation: str, harmonics: int
 
 
 def read_samples(path: Path, column: str) -> tuple[Reals, Reals]:
-    """One period from a CSV file with the columns ``time_s`` and `column`; # begins a line of comment.
+    """One period from a CSV file with the columns ``time_s`` and `column`, or others that tell their units.
 
     The first and the last row are the same instant of the cycle, so that the period is the time between them.
 
@@ -181,32 +184,30 @@ def read_samples(path: Path, column: str) -> tuple[Reals, Reals]:
     Raises
     ------
     StageError
-        If the file is not such a table, or the cycle does not close.
+        If the file is not such a table (:mod:`solver.boundary.waveform_table`), or the cycle does not close.
     """
-    time, value = _columns(path, column)
+    time, value = read_table(path, column)
     if len(time) < 3 or not (np.diff(time) > 0).all():
         raise StageError(f"waveform {path.name}: {len(time)} rows with rising time_s wanted, at least 3")
     if abs(value[-1] - value[0]) > 0.01 * np.abs(value).max():
         raise StageError(
             f"waveform {path.name}: {column} ends at {value[-1]:g} but begins at {value[0]:g}; the last row must "
-            "repeat the first, one period later"
+            f"repeat the first, one period later{_closing(time, value, column)}"
         )
     value[-1] = value[0]
     return time - time[0], value
 
 
-def _columns(path: Path, column: str) -> tuple[Reals, Reals]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            rows = list(csv.DictReader(line for line in stream if not line.startswith("#")))
-        table = np.array([[float(row["time_s"]), float(row[column])] for row in rows]).reshape(-1, 2)
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise StageError(
-            f"waveform {path.name}: not a CSV table with the columns time_s and {column} ({error})"
-        ) from None
-    if not np.isfinite(table).all():
-        raise StageError(f"waveform {path.name}: holds a value that is not a finite number")
-    return table[:, 0], table[:, 1]
+def _closing(time: Reals, value: Reals, column: str) -> str:
+    """The row that closes a cycle of even steps, whose last one is missing; else none."""
+    steps = np.diff(time)
+    if np.ptp(steps) > UNEVEN * steps.mean():
+        return ""
+    unit = "mmHg" if column == "pressure_mmhg" else "mL/s"
+    return (
+        f": if the cycle ends one step after the last row, add a row of {time[-1] + steps.mean():.6g} s and"
+        f" {value[0]:.6g} {unit}, in the units of the file"
+    )
 
 
 def described(curves: Mapping[str, Curve], unit: str) -> dict[str, dict[str, Any]]:

@@ -15,9 +15,11 @@ from tests.support import (
     strange_files,
     strange_given,
     strange_images,
+    strange_models,
     strange_programs,
     strange_protocols,
     strange_scans,
+    strange_series,
 )
 from tests.support.strange_given import Drawn
 from tests.support.strange_images import Strange
@@ -49,8 +51,10 @@ GIVEN = _numbered(
     (60, strange_files.KINDS),
     (100, strange_programs.KINDS),
     (140, strange_drawings.KINDS),
+    (180, strange_series.KINDS),
+    (220, strange_models.KINDS),
 )
-"""Masks and surfaces."""
+"""Masks and surfaces, images as files, and flows over time."""
 
 
 def image(kind: str, seed: int) -> Strange:

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of the stages of the flow: solve, postprocess, trace, report."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.case.settings.base import Finite, Name, NonNegative, Point, Positive, Section, existing_file
 from solver.boundary import opening_settings
+from solver.boundary.waveform import read_samples
 from solver.run.blood import choose_blood
 from solver.runtime.errors import StageError
 
@@ -14,11 +17,28 @@ Precision = Literal["fp32", "fp64", "fp16"]
 MurrayExponent = Annotated[float, Field(ge=1, le=4)]
 
 
+def _waveform(column: str) -> Callable[[str | None], str | None]:
+    """What takes a file of a waveform: it is there, and holds one period, so that no stage runs before it is found."""
+
+    def taken(path: str | None) -> str | None:
+        found = existing_file(path)
+        try:
+            if found is not None:
+                read_samples(Path(found), column)
+        except StageError as error:
+            raise ValueError(str(error)) from None
+        return found
+
+    return taken
+
+
 class InletSettings(Section, opening_settings.InletSettings):
     """Flow into the vessel: steady, or a waveform that repeats."""
 
     flow_ml_s: Positive | None = Field(None, description="steady flow, or the mean to which the waveform is scaled")
-    waveform: str | None = Field(None, description="CSV with the columns time_s and flow_ml_s, one period")
+    waveform: str | None = Field(
+        None, description="CSV with the columns time_s and flow_ml_s, or in other units that their heads tell, one period"
+    )
     profile: Literal["developed", "parabolic", "plug", "womersley"] = Field(
         "developed", description="velocity over the inlet: developed and womersley follow the shape of its cap"
     )
@@ -29,7 +49,7 @@ class InletSettings(Section, opening_settings.InletSettings):
         None, description="of the waveform, at most; none: all of them, or 10 with the profile womersley"
     )
 
-    _waveform_exists = field_validator("waveform")(existing_file)
+    _holds_flow = field_validator("waveform")(_waveform("flow_ml_s"))
 
     @model_validator(mode="after")
     def _given(self) -> Self:
@@ -71,7 +91,7 @@ class OutletSettings(Section, opening_settings.OutletSettings):
         " imposed by adjusting the pressure (none: as it comes); murray: by radius to the power of murray_exponent",
     )
 
-    _waveform_exists = field_validator("waveform")(existing_file)
+    _holds_pressure = field_validator("waveform")(_waveform("pressure_mmhg"))
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

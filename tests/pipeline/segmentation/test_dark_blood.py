@@ -2,6 +2,7 @@
 """Blood that is darker than tissue is told with the setting that reads it, and what is read so is never all green."""
 
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ from pipeline.stages.filter import filter_volume
 from pipeline.stages.load import load
 from pipeline.stages.segment import segment
 from solver.runtime.errors import StageError
-from tests.support import strangers
+from tests.support import strange_series, strangers
 from tests.support.advice import Workflow, advised, merged
-from tests.support.dicom_files import noise, oblique, write
+from tests.support.dicom_files import edit, noise, oblique, put, write
 from tests.support.variants import some
 
+LOG = logging.getLogger("test")
 NAME = "lumen of dark blood, read inverted"
 
 
@@ -64,3 +66,24 @@ def test_ct_is_not_inverted(tmp_path):
     write(oblique(noise()), tmp_path)
     with pytest.raises(StageError, match=r"load\.invert is for MR"):
         load(tmp_path, LoadSettings(invert=True), logging.getLogger("test"))
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_monochrome1_is_read_as_viewers_show_it_and_is_no_dark_blood(seed, tmp_path):
+    case, _ = strange_series.monochrome1(np.random.default_rng([20261129, seed]), tmp_path)
+    folder = Path(case["input"]["dicom"])
+    with pytest.raises(StageError, match=r"MONOCHROME1: .* if blood is bright in a viewer, set load\.invert: true"):
+        load(folder, LoadSettings(), LOG)
+    shown, facts = load(folder, LoadSettings(invert=True), LOG)
+    edit(folder, put(PhotometricInterpretation="MONOCHROME2"))
+    stored, _ = load(folder, LoadSettings(), LOG)
+    assert np.ptp(shown.voxels + stored.voxels.astype(int)) == 0
+    assert not facts.inverted  # else the check of dark blood would fail
+
+
+def test_slices_of_which_some_are_turned_round_are_refused(tmp_path):
+    case, _ = strange_series.monochrome1(np.random.default_rng([20261129, 7]), tmp_path)
+    folder = Path(case["input"]["dicom"])
+    edit(folder, put(only=2, PhotometricInterpretation="MONOCHROME2"))
+    with pytest.raises(StageError, match=r"MONOCHROME1 in some slices and MONOCHROME2 in others"):
+        load(folder, LoadSettings(invert=True), LOG)
