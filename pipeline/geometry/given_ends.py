@@ -44,7 +44,7 @@ AT_CAP_RADII = 2.0
 
 GIVEN_CLOSED = "the given surface is closed there, and has openings elsewhere"
 
-REMEDY = "or open or cap the ends flat in the program that made the surface"
+REMEDY = "open or cap the ends flat in the program that made the surface"
 
 
 def without_side_branches(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> tuple[Mesh, list[dict[str, Any]]]:

@@ -183,8 +183,8 @@ def _extract(
     cut_radii = CUT_RADII if settings.cut_radii is None else settings.cut_radii
     border = tuple(traced.border.values())
     remedy = (
-        f"resample finer with filter.spacing_mm, for instance {FINER * min(lumen.spacing_mm):.2g}, or let the mask"
-        " reach further along the vessel"
+        f"filter.spacing_mm: {FINER * min(lumen.spacing_mm):.2g} resamples finer (where the mask is given, the program"
+        " that made it), or let the mask reach further along the vessel"
     )
     cutting = Cutting(settings, least_mm, remedy, cut_radii, cut_radii + TIP_RADII, border, shaved=shaved)
     close_on_request(found, cutting)

@@ -319,8 +319,9 @@ def _require_two(places_mm: list[NDArray[np.float64]], found: Ends, cutting: Cut
         open_at = "".join(f" at {words_mm(place)}" for place in places_mm)
         points = found.centreline.points_mm
         reasons = "".join(f"; at {words_mm(points[row])}: {why}" for row, why in found.closed.items())
+        missed = "no section can be cut at an end that surface.opened_mm names; " if _uncut(found) else ""
         raise TooFewEndsError(
-            f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}",
+            f"surface: {missed}{len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}",
             f"{_opening_them(found, cutting.settings)}{cutting.remedy}",
         )
 
@@ -337,13 +338,26 @@ def _opening_them(found: Ends, settings: SurfaceSettings) -> str:
         return f"Where the vessel goes on at such an end, open it: surface.opened_mm: {places}; else "
     if ASKED in found.closed.values():
         return "To open the ends that the case closes: surface.closed_mm: []; else "
-    if found.closed.keys() & found.asked:
-        return "No section can be cut at an end that surface.opened_mm names; "
+    if _uncut(found):
+        return f"Leave that end out: surface.opened_mm: {_cut_there(found, settings)} and "
     if found.closed:
         return "Such branches are too thin for the voxels; "
     return (
         f"Lower surface.min_branch_radii = {settings.min_branch_radii:g} if ends are missing because they are short; "
     )
+
+
+def _uncut(found: Ends) -> set[int]:
+    """Rows of ends that the settings open and that cannot be cut."""
+    return {row for row in found.closed if row in found.asked}
+
+
+def _cut_there(found: Ends, settings: SurfaceSettings) -> list[list[float]]:
+    """Places of `surface.opened_mm` whose ends can be cut."""
+    rows = np.array([*found.closed, *(end.rows[0] for end in found.open)])
+    points = found.centreline.points_mm[rows]
+    nearest = [rows[np.linalg.norm(points - np.array(place), axis=1).argmin()] for place in settings.opened_mm]
+    return [list(place) for place, row in zip(settings.opened_mm, nearest, strict=True) if row not in _uncut(found)]
 
 
 def cut_and_cap(mesh: Mesh, cut: Cut, number: int, cuts: list[Cut], scene: Scene, at_border: bool = False) -> Mesh:

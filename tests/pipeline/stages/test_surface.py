@@ -23,6 +23,7 @@ from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.stages.surface import extract_surface
 from solver.runtime.errors import StageError
+from tests.support.advice import advised
 from tests.support.tubes import (
     FORK,
     SAC_MM,
@@ -413,8 +414,11 @@ def test_an_end_without_a_section_is_refused_by_another_reason(monkeypatch):
     with pytest.raises(StageError, match="open ends found") as refused:
         extract(lumen)
     monkeypatch.setattr("pipeline.geometry.branches.ends.place_cut", lambda *_: None)
-    with pytest.raises(StageError, match=r"No section can be cut at an end that surface\.opened_mm names; resample"):
+    with pytest.raises(StageError, match=r"surface: no section can be cut at an end that surface\.opened_mm") as again:
         extract(lumen, opened_mm=named_by(refused.value))
+    (way,) = [each for each in advised(str(again.value), {}) if "filter" in each.settings]
+    assert way.settings["surface"] == {"opened_mm": []}
+    assert 0 < way.settings["filter"]["spacing_mm"] < lumen.spacing_mm[0]
 
 
 def named_by(refusal: StageError) -> list[list[float]]:
