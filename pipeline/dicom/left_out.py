@@ -18,6 +18,7 @@ from pipeline.dicom.files import NOT_DICOM, Doubtful, Scan
 from pipeline.dicom.header import SliceHeader, may_hold_slice
 from pipeline.dicom.parts import SAME_ORIENTATION
 from pipeline.dicom.series import LISTED, Series
+from pipeline.dicom.uids import short_hash
 from pipeline.files.regular_grid import MIN_SLICES
 from solver.runtime.errors import StageError
 
@@ -43,7 +44,8 @@ def left_out(chosen: Series, part: Series, every: list[Series], scan: Scan) -> l
     """
     damaged = [each for each in scan.doubtful if _could_belong(each, chosen, every, scan)]
     known = {header.instance for header in chosen.headers}
-    own = [header for header in scan.unnamed if header.series == chosen.headers[0].series]
+    uids = {header.series for header in chosen.headers}
+    own = [header for header in scan.unnamed if header.series in uids]
     return [
         *(LeftOut(each.file.label, each.reason.why) for each in damaged),
         *(LeftOut(header.label, _why_apart(header)) for header in _strays(part, every, scan)),
@@ -90,7 +92,7 @@ def record(lost: list[LeftOut]) -> list[dict[str, str]]:
 def _could_belong(doubtful: Doubtful, chosen: Series, every: list[Series], scan: Scan) -> bool:
     """By the series that it names or whose UID stands in its bytes, or else by the folder and the name of the file."""
     if doubtful.reason.series in {series.headers[0].series for series in every}:
-        return doubtful.reason.series == chosen.headers[0].series
+        return doubtful.reason.series in {header.series for header in chosen.headers}
     own = {scan.names[header.path] for header in chosen.headers}
     alike = doubtful.file.pattern in {file.pattern for file in own}
     head = scan.heads[doubtful.file]
@@ -98,7 +100,7 @@ def _could_belong(doubtful: Doubtful, chosen: Series, every: list[Series], scan:
         return alike  # a text or a database may name the series, too
     named = {series.hash for series in every if series.headers[0].series in head.uids}
     if named:
-        return chosen.hash in named
+        return bool(named & {short_hash(header.series) for header in chosen.headers})
     classes = [uid for uid in head.uids if uid.startswith("1.2.840.10008.5.1.4.1.1.")]  # the first is the file's own
     may_be_slice = may_hold_slice(classes[0]) if classes else True
     return may_be_slice and (alike or doubtful.file.name.parent in {file.name.parent for file in own})

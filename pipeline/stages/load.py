@@ -24,6 +24,7 @@ import numpy as np
 
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.images import LoadSettings
+from pipeline.dicom.continued import chosen_series
 from pipeline.dicom.dataset import quiet
 from pipeline.dicom.files import Collection, Scan, collect, counted, files_of, holds_dicom, scan, whole
 from pipeline.dicom.header import UIDS
@@ -31,7 +32,7 @@ from pipeline.dicom.left_out import left_out, record, require_complete_series
 from pipeline.dicom.listing import show
 from pipeline.dicom.pixels import compact, decode, fill, require_same
 from pipeline.dicom.regrid import regrid
-from pipeline.dicom.series import Series, choose, choose_part, grid, group, require_supported, small_is_bright
+from pipeline.dicom.series import Series, choose_part, grid, group, require_supported, small_is_bright
 from pipeline.dicom.transfer_syntax import is_lossy, require_decoder, syntax_name
 from pipeline.files.volume import Volume
 from pipeline.files.volume_file import read_volume_file
@@ -138,7 +139,7 @@ def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) 
     )
     for each in every:
         log.info("%s", each.summary)
-    chosen = choose(every, settings.series)
+    chosen = chosen_series(every, settings.series)
     series = choose_part(chosen, settings)
     if series.part:
         log.info("%s: %d slices of %d", series.name, len(series.headers), len(chosen.headers))

@@ -13,10 +13,10 @@ Policy = Literal["refuse", "resample"]
 class LoadSettings(Section):
     """Which series is taken, and what becomes of slices that form no regular grid."""
 
-    series: str | None = Field(
+    series: str | tuple[str, ...] | None = Field(
         None,
-        description="SeriesInstanceUID, or its short hash as the log shows it; none: the one whose"
-        " largest part has the most voxels",
+        description="SeriesInstanceUID, or its short hash as the log shows it; a list: of one scan that was stored as"
+        " several series, as one; none: the one whose largest part has the most voxels",
     )
     phase: int | str | None = Field(
         None,
