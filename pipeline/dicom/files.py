@@ -23,6 +23,7 @@ from pydicom.uid import MediaStorageDirectoryStorage
 
 from pipeline.dicom.dataset import read_dataset
 from pipeline.dicom.header import MODALITIES, NoSlice, SliceHeader, read_headers
+from pipeline.files.volume_file import SUFFIXES
 from solver.runtime.errors import StageError
 
 PREAMBLE = 132
@@ -161,6 +162,14 @@ def whole(sources: list[Path]) -> list[Path]:
     return [*sources, *named]
 
 
+def _volume_files(found: Collection) -> str:
+    """That there are files of volumes, for the message where there is no slice."""
+    kinds = sorted({each for each in SUFFIXES for file in found.files if file.path.name.lower().endswith(each)})
+    if not kinds:
+        return ""
+    return f"; there are files of the kind {', '.join(kinds)}: give one of them itself, as input.volume or input.mask"
+
+
 def scan(found: Collection, modalities: Sequence[str] = MODALITIES) -> Scan:
     """Headers of all slices in some files, and what the other files are.
 
@@ -183,7 +192,7 @@ def scan(found: Collection, modalities: Sequence[str] = MODALITIES) -> Scan:
         *others, last = modalities
         raise StageError(
             f"no {', '.join(others)} or {last} image among {skipped.total()} files (skipped: {counted(skipped)}); give"
-            " the folder of the series"
+            f" the folder of the series{_volume_files(found)}"
         )
     beside = [slices for file in found.unnamed if isinstance(slices := _slices(file, modalities), list)]
     unnamed = [header for slices in beside for header in slices]

@@ -42,6 +42,10 @@ from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
 
+MOST_LABELS = 32
+"""A file of no more values, all whole, holds labels: noise alone gives an image more."""
+
+
 @dataclass(frozen=True)
 class SeriesFacts:
     """What was loaded and what was checked; holds nothing of the patient's identity.
@@ -194,9 +198,20 @@ def _inverted(volume: Volume, series: Series, log: logging.Logger) -> Volume:
     return inverted(volume)
 
 
+def _require_image(volume: Volume) -> None:
+    """Refuse a file that holds labels."""
+    values = np.unique(volume.voxels[np.isfinite(volume.voxels)])
+    if len(values) <= MOST_LABELS and np.array_equal(values, np.rint(values)):
+        raise StageError(
+            f"input.volume: {len(values)} different values, {values[0]:g} to {values[-1]:g}: labels, no intensities of"
+            " an image; where one of them is the lumen, give the file as input.mask"
+        )
+
+
 def _load_file(path: Path, settings: LoadSettings) -> tuple[Volume, SeriesFacts]:
     """Load an NRRD, NIfTI or MHA file."""
     volume, checks = read_volume_file(path)
+    _require_image(volume)
     if settings.invert:
         volume = inverted(volume)
     volume = volume.with_voxels(compact(volume.voxels))
