@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,17 @@ def _entry(values: Values) -> list[str]:
     return [f"--{entry}", str(given[entry]), *unit, "--flow", str(flow)]
 
 
+def _add_row(folder: Path) -> Callable[[str], None]:
+    """What adds the row that a refusal of a flow over time names, in a file whose heads are those of the project."""
+
+    def added(said: str) -> None:
+        if match := re.search(r"add a row of (\S+) s and (\S+) mL/s", said):
+            with (folder / "given" / "flow.csv").open("a", encoding="utf-8") as stream:
+                stream.write(f"{match[1]},{match[2]}\n")
+
+    return added
+
+
 def tried(kind: str, seed: int, folder: Path, command: Command) -> dict[str, Any]:
     """Make and run one."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -88,7 +100,7 @@ def tried(kind: str, seed: int, folder: Path, command: Command) -> dict[str, Any
     began, ended = time.time(), ""
     way: list[Any] = []
     try:
-        steps = follow(command.run, case)
+        steps = follow(command.run, case, {"row": _add_row(folder)})
         way = [[step.refusal.stage, step.refusal.said, step.taken and step.taken.text] for step in steps]
         ended = "" if not steps or steps[-1].taken else f"no setting: {steps[-1].refusal.said}"
     except AssertionError as error:
@@ -147,7 +159,7 @@ def _flow(folder: Path) -> dict[str, Any]:
         "steps": solved["steps"],
         "openings": [dict(zip(rows[0], row, strict=True)) for row in rows[1:]],
         "trust": {each["figures"]: each["state"] for each in indices["trust"]},
-        "unusual": [each for each in solved.get("warnings", ())],
+        "unusual": list(solved.get("warnings", ())),
     }
 
 

@@ -77,7 +77,7 @@ def _together(several: Sequence[Series]) -> Series:
 
 
 def _goes_on(series: Series, other: Series) -> bool:
-    """Whether another series lies on the grid of a series, adjoins it or overlaps it, and goes beyond one of its ends."""
+    """Whether another series lies on the grid of a series, adjoins or overlaps it, and goes beyond one of its ends."""
     one, two = _stack(series), _stack(other)
     if one is None or two is None or not _of_one_scan(one.first, two.first):
         return False

@@ -272,7 +272,7 @@ def _article(name: str) -> str:
 
 
 def small_is_bright(header: SliceHeader) -> bool:
-    """Whether viewers show the small values of a slice bright, and they are no HU, which say themselves what is bright."""
+    """Whether viewers show small values of a slice bright; not of HU, which say themselves what is bright."""
     return header.photometric == "MONOCHROME1" and header.modality != "CT"
 
 

@@ -41,7 +41,6 @@ from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
-
 MOST_LABELS = 32
 """A file of no more values, all whole, holds labels: noise alone gives an image more."""
 

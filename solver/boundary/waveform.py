@@ -23,6 +23,10 @@ T = TypeVar("T")
 WOMERSLEY_HARMONICS = 10
 """Harmonics of a waveform that the profile womersley keeps where the settings do not say."""
 
+SAME = 0.002
+"""Of the largest value, by which the last may differ from the first: three digits. At the end of diastole a flow hardly
+changes, so that a table whose last step is missing differs little there, and its period would be a step too short.
+"""
 UNEVEN = 0.25
 """Of a step, by which even steps may differ: times in files are rounded, to a millisecond in steps of 10 or 20."""
 
@@ -189,7 +193,7 @@ def read_samples(path: Path, column: str) -> tuple[Reals, Reals]:
     time, value = read_table(path, column)
     if len(time) < 3 or not (np.diff(time) > 0).all():
         raise StageError(f"waveform {path.name}: {len(time)} rows with rising time_s wanted, at least 3")
-    if abs(value[-1] - value[0]) > 0.01 * np.abs(value).max():
+    if abs(value[-1] - value[0]) > SAME * np.abs(value).max():
         raise StageError(
             f"waveform {path.name}: {column} ends at {value[-1]:g} but begins at {value[0]:g}; the last row must "
             f"repeat the first, one period later{_closing(time, value, column)}"
@@ -199,14 +203,13 @@ def read_samples(path: Path, column: str) -> tuple[Reals, Reals]:
 
 
 def _closing(time: Reals, value: Reals, column: str) -> str:
-    """The row that closes a cycle of even steps, whose last one is missing; else none."""
-    steps = np.diff(time)
+    """How a cycle is closed: by a row, where its steps are even and the last one may be missing, or in its last row."""
+    steps, unit = np.diff(time), "mmHg" if column == "pressure_mmhg" else "mL/s"
     if np.ptp(steps) > UNEVEN * steps.mean():
-        return ""
-    unit = "mmHg" if column == "pressure_mmhg" else "mL/s"
+        return f": if it ends there, put {value[0]:.6g} {unit} into its last row"
     return (
         f": if the cycle ends one step after the last row, add a row of {time[-1] + steps.mean():.6g} s and"
-        f" {value[0]:.6g} {unit}, in the units of the file"
+        f" {value[0]:.6g} {unit}, in the units of the file; if it ends with it, put the latter into it"
     )
 
 

@@ -146,6 +146,7 @@ DEEDS = {
     "mend": r"in the program that made|[Jj]oin the (?:parts|pieces)|delete what does not belong|smooth or repair"
     r"|[Ee]xport the lumen's surface alone",
     "move": r"rename or move",
+    "row": r"add a row of",
     "cut plane": r"segment\.cut_planes(?!:)",
 }
 """What a user does to files, by what tells of it."""

@@ -109,8 +109,12 @@ def confluence(rng: Random, folder: Path) -> Drawn:
     radius = rng.uniform(2, 8)
     sizes = radius * rng.uniform(0.6, 0.95, 2)
     spread = rng.uniform(0.4, 0.9)
-    ends = 9 * radius * np.array([[-np.cos(spread), np.sin(spread), 0], [-np.cos(spread), -np.sin(spread), 0], [1, 0, 0]])
-    tubes = [(f"end-{k}", "outlet", end, size) for k, (end, size) in enumerate(zip(ends, (*sizes, radius), strict=True))]
+    ends = (
+        9 * radius * np.array([[-np.cos(spread), np.sin(spread), 0], [-np.cos(spread), -np.sin(spread), 0], [1, 0, 0]])
+    )
+    tubes = [
+        (f"end-{k}", "outlet", end, size) for k, (end, size) in enumerate(zip(ends, (*sizes, radius), strict=True))
+    ]
     mesh, _ = forked(tubes, radius / 6)
     case, truth = _written(rng, mesh, folder, ends, radius, ("vtp", "mm"))
     near = [[round(x, 2) for x in place] for place in truth["ends_mm"]]

@@ -169,7 +169,9 @@ def bare_archive(rng: Random, folder: Path) -> Drawn:
 
     edit(folder / "all", strip)
     other = _whole(drawn)
-    thick = Volume(other.voxels[::3], (*other.spacing_mm[:2], 3 * other.spacing_mm[2]), other.origin_mm, other.direction)
+    thick = Volume(
+        other.voxels[::3], (*other.spacing_mm[:2], 3 * other.spacing_mm[2]), other.origin_mm, other.direction
+    )
     write_series(thick, folder / "all" / "export" / "B" / "C", SeriesHeader("older", 5, "thick", "AXIAL", 5.0))
     (folder / "all" / "export" / "README.TXT").write_text("exported")
     (folder / "all" / ".DS_Store").write_bytes(b"\0\0\0\1Bud1")
@@ -190,10 +192,10 @@ def two_halves(rng: Random, folder: Path) -> Drawn:
 
     def change(dataset: pydicom.Dataset, k: int) -> bool:
         if k >= middle - over:
-            twin = pydicom.dcmread(dataset.filename)
-            twin.SeriesInstanceUID, twin.SeriesNumber = series, 3
-            twin.SOPInstanceUID = twin.file_meta.MediaStorageSOPInstanceUID = uid.generate_uid()
-            twin.save_as(folder / "dicom" / f"second{k:04d}")
+            copy = pydicom.dcmread(dataset.filename)
+            copy.SeriesInstanceUID, copy.SeriesNumber = series, 3
+            copy.SOPInstanceUID = copy.file_meta.MediaStorageSOPInstanceUID = uid.generate_uid()
+            copy.save_as(folder / "dicom" / f"second{k:04d}")
         return k < middle
 
     edit(folder / "dicom", change)

@@ -37,7 +37,8 @@ class InletSettings(Section, opening_settings.InletSettings):
 
     flow_ml_s: Positive | None = Field(None, description="steady flow, or the mean to which the waveform is scaled")
     waveform: str | None = Field(
-        None, description="CSV with the columns time_s and flow_ml_s, or in other units that their heads tell, one period"
+        None,
+        description="CSV with the columns time_s and flow_ml_s, or in other units that their heads tell, one period",
     )
     profile: Literal["developed", "parabolic", "plug", "womersley"] = Field(
         "developed", description="velocity over the inlet: developed and womersley follow the shape of its cap"

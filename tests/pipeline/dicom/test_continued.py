@@ -64,7 +64,7 @@ def test_what_a_refusal_names_gives_the_whole_scan(seed, tmp_path):
     assert len(part.voxels) == max(at, count - at + over)
 
 
-def test_three_parts_are_told_together(tmp_path):
+def test_three_parts_are_named_at_once(tmp_path):
     """Of the middle one, which is the largest."""
     voxels = stored_in_two(tmp_path, 24, [range(5), range(5, 18), range(17, 24)])
     with pytest.raises(StageError, match="go on where it ends") as found:
@@ -83,14 +83,14 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_what_is_of_another_scan_is_not_told(other, tmp_path):
+def test_another_scan_is_left_alone(other, tmp_path):
     stored_in_two(tmp_path, 20, [range(13), range(12, 20)], **OTHERS[other])
     volume, _ = load(tmp_path, LoadSettings(), LOG)
     assert len(volume.voxels) == 13
 
 
 @pytest.mark.parametrize("parts", [[range(20), range(4, 16)], [range(13), range(15, 20)]])
-def test_a_part_of_it_and_what_lies_apart_are_not_told(parts, tmp_path):
+def test_a_part_of_it_and_what_lies_apart_are_left_alone(parts, tmp_path):
     """Another reconstruction of some slices; a scan whose next one begins behind a gap of two slices."""
     stored_in_two(tmp_path, 20, parts)
     assert len(load(tmp_path, LoadSettings(), LOG)[0].voxels) == len(parts[0])

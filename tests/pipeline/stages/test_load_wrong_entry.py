@@ -40,6 +40,8 @@ def test_an_image_is_none(kind, tmp_path):
 
 def test_a_folder_of_volume_files_names_their_entry(tmp_path):
     mask(14, 1).write(tmp_path / "patient.nrrd")
-    with pytest.raises(StageError, match=r"files of the kind \.nrrd: give one of them itself, as input\.volume") as said:
+    with pytest.raises(
+        StageError, match=r"files of the kind \.nrrd: give one of them itself, as input\.volume"
+    ) as said:
         read(tmp_path)
     assert "patient" not in str(said.value)
