@@ -84,7 +84,7 @@ def _add_row(folder: Path) -> Callable[[str], None]:
     """What adds the row that a refusal of a flow over time names, in a file whose heads are those of the project."""
 
     def added(said: str) -> None:
-        if match := re.search(r"add a row of (\S+) s and (\S+) mL/s", said):
+        if match := re.search(r"add a row of (\S+) for time_s and (\S+) for flow_ml_s;", said):
             with (folder / "given" / "flow.csv").open("a", encoding="utf-8") as stream:
                 stream.write(f"{match[1]},{match[2]}\n")
 

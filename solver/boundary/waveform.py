@@ -14,7 +14,7 @@ import numpy as np
 
 from solver.boundary.curves import INTERPOLATIONS, Curve, Periodic, Reals, Series, constant
 from solver.boundary.opening_settings import InletSettings, OutletSettings
-from solver.boundary.waveform_table import read_table
+from solver.boundary.waveform_table import Table, read_table
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
 
@@ -190,27 +190,28 @@ def read_samples(path: Path, column: str) -> tuple[Reals, Reals]:
     StageError
         If the file is not such a table (:mod:`solver.boundary.waveform_table`), or the cycle does not close.
     """
-    time, value = read_table(path, column)
+    table = read_table(path, column)
+    time, value = table.time_s, table.value
     if len(time) < 3 or not (np.diff(time) > 0).all():
         raise StageError(f"waveform {path.name}: {len(time)} rows with rising time_s wanted, at least 3")
     if abs(value[-1] - value[0]) > SAME * np.abs(value).max():
         raise StageError(
             f"waveform {path.name}: {column} ends at {value[-1]:g} but begins at {value[0]:g}; the last row must "
-            f"repeat the first, one period later{_closing(time, value, column)}"
+            f"repeat the first, one period later{_closing(table)}"
         )
     value[-1] = value[0]
     return time - time[0], value
 
 
-def _closing(time: Reals, value: Reals, column: str) -> str:
+def _closing(table: Table) -> str:
     """How a cycle is closed: by a row, where its steps are even and the last one may be missing, or in its last row."""
-    steps, unit = np.diff(time), "mmHg" if column == "pressure_mmhg" else "mL/s"
+    time, first = table.time_s, float(table.value[0])
+    steps = np.diff(time)
+    last = f"in its last row put {table.entries(None, first)}"
     if np.ptp(steps) > UNEVEN * steps.mean():
-        return f": if it ends there, put {value[0]:.6g} {unit} into its last row"
-    return (
-        f": if the cycle ends one step after the last row, add a row of {time[-1] + steps.mean():.6g} s and"
-        f" {value[0]:.6g} {unit}, in the units of the file; if it ends with it, put the latter into it"
-    )
+        return f": {last}"
+    row = table.entries(float(time[-1] + steps.mean()), first)
+    return f": if the cycle ends one step after the last row, add a row of {row}; if it ends with it, {last}"
 
 
 def described(curves: Mapping[str, Curve], unit: str) -> dict[str, dict[str, Any]]:

@@ -7,6 +7,7 @@
 import csv
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -37,15 +38,33 @@ SHOWN = 8
 """Heads of columns in a message."""
 
 
-def read_table(path: Path, column: str) -> tuple[Reals, Reals]:
+@dataclass(frozen=True)
+class Table:
+    """Times and values of a table.
+
+    Attributes
+    ----------
+    time_s, value : (S,) s, and mL/s or mmHg.
+    heads : of their columns in the file.
+    factors : what one is in the file of s, and of mL/s or mmHg.
+    """
+
+    time_s: Reals
+    value: Reals
+    heads: tuple[str, str]
+    factors: tuple[float, float]
+
+    def entries(self, time_s: float | None, value: float) -> str:
+        """What stands in the file for a time and a value, or a value, by the heads of its columns."""
+        wanted = zip((time_s, value), self.heads, self.factors, strict=True)
+        return " and ".join(f"{x / factor:.6g} for {head}" for x, head, factor in wanted if x is not None)
+
+
+def read_table(path: Path, column: str) -> Table:
     """Times and values of a table, in the units of the heads ``time_s`` and `column`.
 
     Columns are parted by semicolons, tabs or commas; where it is not by commas, these may stand before decimals.
     # begins a line of comment.
-
-    Returns
-    -------
-    Times, s, and values, mL/s or mmHg, (S,) each, as they stand there.
 
     Raises
     ------
@@ -68,7 +87,8 @@ def read_table(path: Path, column: str) -> tuple[Reals, Reals]:
         raise StageError(f"waveform {path.name}: {_unread(column)} ({error})") from None
     if not np.isfinite(table).all():
         raise StageError(f"waveform {path.name}: holds a value that is not a finite number")
-    return table[:, 0], table[:, 1]
+    (at, time_unit), (of, unit) = found
+    return Table(table[:, 0], table[:, 1], (heads[at], heads[of]), (time_unit, unit))
 
 
 def _unread(column: str) -> str:

@@ -167,7 +167,10 @@ def _pulse(rng: Random, reversal: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Times and flow of a cycle, by its mean; below 0 for a while where it turns back by a part of its peak."""
     period, count = rng.uniform(0.6, 1.2), int(rng.integers(24, 60))
     t = np.linspace(0, 1, count + 1)
-    flow = 0.25 + np.exp(-(((t - 0.2) / 0.09) ** 2)) * 3.0 - reversal * np.exp(-(((t - 0.42) / 0.06) ** 2)) * 3.0
+    systole, turned = (
+        sum(np.exp(-(((t - at + k) / wide) ** 2)) for k in (-1, 0, 1)) for at, wide in ((0.2, 0.09), (0.42, 0.06))
+    )
+    flow = 0.25 + 3.0 * systole - 3.0 * reversal * turned
     return t * period, flow / flow[:-1].mean()
 
 

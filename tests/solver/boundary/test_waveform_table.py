@@ -90,10 +90,15 @@ def test_the_row_that_a_refusal_names_closes_the_cycle(tmp_path, seed):
     flow = 5 + random.uniform(1, 4) * np.cos(2 * np.pi * (time / period - random.uniform(0.2, 0.8)))
     if seed > 3:  # a systole alone: at the end of diastole the last step changes the flow by less than 1 %
         flow = 1 + 12 * np.exp(-(((time / period - random.uniform(0.2, 0.22)) / 0.09) ** 2))
-    path = written(tmp_path / "flow.csv", ["time_s", "flow_ml_s"], [np.round(time, 3), flow])
+    heads, units = [(["time_s", "flow_ml_s"], (1, 1)), (["t (ms)", "Q (L/min)"], (1e3, 0.06))][seed % 2]
+    path = written(
+        tmp_path / "flow.csv", heads, [np.round(time * units[0], 3 if seed % 2 == 0 else 0), flow * units[1]]
+    )
     with pytest.raises(StageError) as refused:
         read_samples(path, "flow_ml_s")
-    row = re.search(r"add a row of (\S+) s and (\S+) mL/s", str(refused.value))
+    row = re.search(
+        rf"add a row of (\S+) for {re.escape(heads[0])} and (\S+) for {re.escape(heads[1])};", str(refused.value)
+    )
     path.write_text(path.read_text() + f"{row[1]},{row[2]}\n")
     got = read_samples(path, "flow_ml_s")[0]
     assert got[-1] == pytest.approx(period, rel=2e-3)  # times are rounded to a millisecond
@@ -101,5 +106,5 @@ def test_the_row_that_a_refusal_names_closes_the_cycle(tmp_path, seed):
 
 def test_uneven_steps_tell_no_row(tmp_path):
     path = written(tmp_path / "flow.csv", ["time_s", "flow_ml_s"], [[0, 0.1, 0.4, 0.9], [1, 5, 3, 2]])
-    with pytest.raises(StageError, match=r"one period later: if it ends there, put 1 mL/s into its last row$"):
+    with pytest.raises(StageError, match=r"one period later: in its last row put 1 for flow_ml_s$"):
         read_samples(path, "flow_ml_s")
