@@ -15,6 +15,7 @@ import pydicom
 from pydicom.dataset import Dataset
 
 from pipeline.case.settings.images import LoadSettings
+from pipeline.dicom.continued import chosen_series
 from pipeline.dicom.dataset import quiet, read_dataset
 from pipeline.dicom.files import collect, files_of, scan
 from pipeline.dicom.header import UIDS
@@ -81,15 +82,16 @@ def find_source(sources: list[Path], loaded: Mapping[str, Any]) -> Source:
 
 
 def _series(every: list[Series], loaded: Mapping[str, Any]) -> Series:
-    """The part of a series that was loaded."""
-    chosen = [series for series in every if series.hash == loaded["series"]]
-    if not chosen:
-        there = ", ".join(series.hash for series in every)
+    """The part of a series that was loaded, or of several that were loaded as one."""
+    names = loaded.get("series_joined") or [loaded["series"]]  # files of an earlier version do not say
+    found = [series.hash for series in every]
+    if not set(names) <= set(found):
         raise StageError(
-            f"--dicom: the case was computed from series {loaded['series']}, and there is only {there}; give the folder"
-            " that the case file names"
+            f"--dicom: the case was computed from series {', '.join(names)}, and there is only {', '.join(found)}; give"
+            " the folder that the case file names"
         )
-    return choose_part(chosen[0], LoadSettings(phase=loaded["part"]))
+    chosen = chosen_series(every, names)
+    return choose_part(chosen, LoadSettings(phase=loaded["part"]))
 
 
 def _with_all(header: Dataset) -> Dataset:

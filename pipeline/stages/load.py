@@ -34,6 +34,7 @@ from pipeline.dicom.pixels import compact, decode, fill, require_same
 from pipeline.dicom.regrid import regrid
 from pipeline.dicom.series import Series, choose_part, grid, group, require_supported, small_is_bright
 from pipeline.dicom.transfer_syntax import is_lossy, require_decoder, syntax_name
+from pipeline.dicom.uids import short_hash
 from pipeline.files.volume import Volume
 from pipeline.files.volume_file import read_volume_file
 from pipeline.segmentation.dark_blood import inverted
@@ -53,6 +54,7 @@ class SeriesFacts:
     ----------
     source : "dicom" or "volume".
     modality, series, series_number : modality, short hash of the SeriesInstanceUID, SeriesNumber; None for a file.
+    series_joined : hashes of the series that were taken as one, in their order; empty where it is one.
     part : name of the part of the series, None where it has only one.
     matrix, spacing_mm, origin_mm, direction : geometry, (x, y, z), LPS; `direction` as rows of the matrix whose columns
         are the unit vectors of x, y, z.
@@ -78,6 +80,7 @@ class SeriesFacts:
     modality: str | None
     series: str | None
     series_number: int | None
+    series_joined: list[str]
     part: str | None
     matrix: tuple[int, int, int]
     spacing_mm: tuple[float, float, float]
@@ -160,6 +163,7 @@ def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) 
     volume, outside = regrid(decode(slices, log), place, log)
     if settings.invert:
         volume = _inverted(volume, series, log)
+    joined = list(dict.fromkeys(short_hash(header.series) for header in chosen.headers))
     unmeasured = fill(volume.voxels)
     volume = volume.with_voxels(compact(volume.voxels))
     return volume, _facts(
@@ -168,6 +172,7 @@ def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) 
         modality=series.headers[0].modality,
         series=series.hash,
         series_number=series.headers[0].series_number,
+        series_joined=joined if len(joined) > 1 else [],
         part=series.part or None,
         files=_files(series, chosen, scanned) | ({"could_belong": record(lost)} if lost else {}),
         series_seen=[_summary(each) for each in every],
@@ -226,7 +231,14 @@ def _facts(volume: Volume, **given: Any) -> SeriesFacts:
     depth, height, width = voxels.shape
     nothing = ("modality", "series", "series_number", "part", "intensity_unit", "contrast_agent_recorded", "lossy")
     of_a_file: dict[str, Any] = dict.fromkeys([*nothing, "frames_of_reference", "missing_uids"])
-    of_a_file |= {"series_seen": [], "transfer_syntaxes": [], "policies": {}, "padding_voxels": 0, "outside_voxels": 0}
+    of_a_file |= {
+        "series_seen": [],
+        "series_joined": [],
+        "transfer_syntaxes": [],
+        "policies": {},
+        "padding_voxels": 0,
+        "outside_voxels": 0,
+    }
     of_the_voxels = {
         "matrix": (width, height, depth),
         "spacing_mm": volume.spacing_mm,

@@ -2,6 +2,7 @@
 """Series that go on where another one ends are told, and make one volume on request."""
 
 import logging
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from pydicom import uid
 
 from pipeline.case.settings.images import LoadSettings
+from pipeline.dicom.source import find_source
 from pipeline.stages.load import load
 from solver.runtime.errors import StageError
 from tests.support.advice import advised
@@ -60,6 +62,7 @@ def test_what_a_refusal_names_gives_the_whole_scan(seed, tmp_path):
     volume, facts = load(tmp_path, together, LOG)
     assert np.array_equal(volume.voxels, voxels)
     assert facts.files["used"] == count
+    assert len(find_source([tmp_path], asdict(facts)).images) == count  # what an export refers to
     part, _ = load(tmp_path, alone, LOG)
     assert len(part.voxels) == max(at, count - at + over)
 
