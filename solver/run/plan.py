@@ -19,13 +19,12 @@ from solver.kernels.node_physics import EQUILIBRIA
 from solver.kernels.rheology import Rheology, make_rheology
 from solver.run.blood import Blood, choose_blood
 from solver.run.boundary_schedule import BoundarySchedule
-from solver.run.duration import expect_duration
+from solver.run.duration import Duration, expect_duration
 from solver.run.exchange import Surroundings
 from solver.run.expected_flow import ExpectedFlow, expect_flow
 from solver.run.models import OUTLET_REYNOLDS, Models, choose_models, choose_velocity_set
 from solver.run.plan_numbers import least_across, numbers_of
 from solver.run.scales import TRANSITS, Scales, choose_scales
-from solver.run.schedule import Schedule
 from solver.run.settings import SolveSettings
 from solver.run.sound import Loss, Pulse, too_lossy
 from solver.run.units import DROP_ACROSS, Units, pressure_drop_error, under_resolved
@@ -40,8 +39,8 @@ ACCURATE = 10.0
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is known before the first step.
+class Plan(Duration):
+    """What is known before the first step, and when the last one is expected.
 
     Attributes
     ----------
@@ -54,15 +53,9 @@ class Plan:
     rheology : the same in lattice units, and eddies; none if the viscosity is the same everywhere.
     models, safer : collision and what damps the flow, and the safer ones that are left, in their order.
     layers : what layers of raised viscosity add to the friction at outlets.
+    q : velocities of the lattice, 19 or 27.
     ramp_s : time over which inflow and moving walls are raised.
     period_s : period of the inflow; none if it is steady.
-    viscous_steps : R^2/nu in steps, R the radius of the largest opening, or that of the walls without openings.
-    through_steps : a flow-through time: volume over inflow, or the time in which driven fluid crosses the domain.
-    schedule : when the run is observed, averaged and written, and may stop.
-    expected_steps : where it is expected to end: after all cycles, or when it is steady.
-    from_coarse_steps : the same of a steady run that begins with the flow at twice the spacing.
-    corrected_steps : the same of one that a lattice of that spacing corrects on the way.
-    spread : parts of these steps between which they lie.
     numbers : dimensionless numbers and scales for the log and the summary.
     out_m3_s : what is expected to leave through each opening by its index at the largest flow; none without inflow.
     pulse : the flow as it pulsates, of which the lattice's compressibility takes a part; none of a steady one.
@@ -84,13 +77,6 @@ class Plan:
     q: int
     ramp_s: float
     period_s: float | None
-    viscous_steps: float
-    through_steps: float
-    schedule: Schedule
-    expected_steps: int
-    from_coarse_steps: int
-    corrected_steps: int
-    spread: tuple[float, float]
     numbers: dict[str, float]
     out_m3_s: dict[int, float]
     pulse: Pulse | None
@@ -142,7 +128,6 @@ class Plan:
         return replace(self, ramp_s=0.0, boundary_schedule=boundary_schedule, numbers=self.numbers | {"ramp_s": 0.0})
 
 
-# long because it names all parts of a plan
 def make_plan(
     nodes: Nodes,
     settings: SolveSettings,
@@ -176,6 +161,7 @@ def make_plan(
     duration = expect_duration(nodes, settings, flow, units, scales.ramp_s, least_across(nodes, flow.slip, numbers))
     too_large = drops_too_large(grid_reynolds, numbers) if flow.sections else []
     plan = Plan(
+        **vars(duration),
         units=units,
         boundary_schedule=scales.boundary_schedule,
         force=_scaled(settings.force_n_m3, units.dx_m / units.stress_pa),
@@ -189,13 +175,6 @@ def make_plan(
         q=q,
         ramp_s=scales.ramp_s,
         period_s=flow.period_s,
-        viscous_steps=duration.viscous_steps,
-        through_steps=duration.through_steps,
-        schedule=duration.schedule,
-        expected_steps=duration.expected_steps,
-        from_coarse_steps=duration.from_coarse_steps,
-        corrected_steps=duration.corrected_steps,
-        spread=duration.spread,
         numbers=numbers,
         out_m3_s=flow.out_m3_s,
         pulse=pulse,
