@@ -46,7 +46,7 @@ def surface_of(nodes: Nodes) -> Mesh:
     points = (points - 2 + 0.5 - 0.5 / COARSER) * COARSER * nodes.spacing_mm + np.asarray(nodes.origin_mm)
     mesh = Mesh(points.astype(np.float64), triangles.astype(np.int64), np.zeros(len(triangles), np.int8))
     mesh = mesh if mesh.volume_mm3() > 0 else Mesh(mesh.points_mm, mesh.triangles[:, ::-1], mesh.opening)
-    middle = mesh.points_mm[mesh.triangles].mean(axis=1)
+    middle = mesh.centroids_mm()
     opening = np.zeros(len(triangles), np.int8)
     for each in nodes.openings:
         offset = middle - each.centre_mm

@@ -2,7 +2,7 @@
 """Mesh: the closed triangle surface of the vessel, and its file; the file of its openings."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -39,13 +39,21 @@ class Mesh:
 
     def area_vectors_mm2(self) -> NDArray[np.float64]:
         """Outward area vectors of the triangles, (T, 3): half the cross product of two edges."""
-        a, b, c = (self.points_mm[self.triangles[:, k]] for k in range(3))
+        a, b, c = self._corners_mm()
         return np.cross(b - a, c - a) / 2
+
+    def centroids_mm(self) -> NDArray[np.float64]:
+        """Centroids of the triangles, (T, 3)."""
+        a, b, c = self._corners_mm()
+        return (a + b + c) / 3  # a mean over an axis of three takes NumPy three times as long
+
+    def _corners_mm(self) -> Iterator[NDArray[np.float64]]:
+        """The first, second and third of each triangle, (T, 3) each."""
+        return (self.points_mm[self.triangles[:, k]] for k in range(3))
 
     def volume_mm3(self) -> float:
         """Enclosed volume, by the divergence theorem: sum of centroid . area vector / 3."""
-        centroids = self.points_mm[self.triangles].mean(axis=1)
-        centroids = centroids - self.points_mm.mean(axis=0)
+        centroids = self.centroids_mm() - self.points_mm.mean(axis=0)
         return float(np.einsum("ij,ij->", centroids, self.area_vectors_mm2()) / 3)
 
     def to_vtk(self) -> vtkPolyData:

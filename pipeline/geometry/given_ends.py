@@ -181,7 +181,7 @@ def open_other_caps(mesh: Mesh, by: str, settings: GivenSurface, log: logging.Lo
     except ThinPlaceError as error:  # the lattice may do what voxels cannot
         log.warning("warning: ends without an opening are not looked for: %s", error.found)
         found = Ends(Centreline(np.empty((0, 3)), np.empty(0), ()), [], {})
-    caps = cKDTree(mesh.points_mm[mesh.triangles[mesh.opening > 0]].mean(axis=1))
+    caps = cKDTree(mesh.centroids_mm()[mesh.opening > 0])
     tip = {end.rows[0]: found.centreline.points_mm[end.rows[0]] for end in found.open}
     found.open[:] = [end for end in found.open if caps.query(tip[end.rows[0]])[0] > AT_CAP_RADII * end.end_radius_mm]
     tags = mesh.opening.copy()

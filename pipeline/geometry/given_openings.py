@@ -128,7 +128,7 @@ def faces_by_name(
     Faces whose middle is nearer to an opening's centre than its radius.
     """
     named = {}
-    centroids = whole.points_mm[whole.triangles].mean(axis=1)
+    centroids = whole.centroids_mm()
     areas = np.linalg.norm(whole.area_vectors_mm2(), axis=1)
     for number, rows in faces.items():
         middle = np.average(centroids[rows], axis=0, weights=areas[rows])
@@ -277,7 +277,7 @@ def _tagged(mesh: Mesh, caps: list[NDArray[np.int64]]) -> Mesh:
 
 def nearest_cap(mesh: Mesh, place: tuple[float, float, float]) -> tuple[int, float]:
     """Number of the opening whose middle is nearest to a place, and its distance, mm; 0 and infinity without any."""
-    centroids = mesh.points_mm[mesh.triangles].mean(axis=1)
+    centroids = mesh.centroids_mm()
     numbers = np.unique(mesh.opening[mesh.opening > 0])
     away = [float(np.linalg.norm(centroids[mesh.opening == number].mean(axis=0) - place)) for number in numbers]
     return min(zip(numbers.tolist(), away, strict=True), key=lambda each: each[1], default=(0, np.inf))

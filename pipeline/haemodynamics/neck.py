@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pipeline.files.mesh import Mesh, words_mm
-from pipeline.geometry.surface.clip import axes_of_plane, directed_edges
+from pipeline.geometry.surface.clip import axes_of_plane, edges_of
 from pipeline.haemodynamics.accumulator import Slab, hann
 from solver.domain.nodes import Nodes
 
@@ -209,7 +209,7 @@ def sever(mesh: Mesh, section: Section, names: Mapping[int, str]) -> Severed:
 def _beyond(mesh: Mesh, section: Section) -> NDArray[np.bool_]:
     """Vertices that are connected to the section from beyond, over edges that it does not cross."""
     size = len(mesh.points_mm)
-    edges = np.unique(np.sort(directed_edges(mesh.triangles), axis=1), axis=0)
+    edges = edges_of(mesh.triangles)
     cut = np.sort(section.edges, axis=1)
     free = edges[~np.isin(edges[:, 0] * size + edges[:, 1], cut[:, 0] * size + cut[:, 1])]
     graph = coo_array((np.ones(len(free), np.int8), free.T), shape=(size, size))

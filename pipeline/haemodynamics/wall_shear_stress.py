@@ -186,7 +186,7 @@ def period_mm(nodes: Nodes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def within_period(surface: Mesh, nodes: Nodes) -> Mesh:
     """The triangles within one period: the surface of a shape that repeats reaches beyond it."""
     low, high = period_mm(nodes)
-    middle = surface.points_mm[surface.triangles].mean(axis=1)
+    middle = surface.centroids_mm()
     inside = ((middle > low) & (middle < high)).all(axis=1)
     patch = None if surface.patch is None else surface.patch[inside]
     return Mesh(surface.points_mm, surface.triangles[inside], surface.opening[inside], patch)

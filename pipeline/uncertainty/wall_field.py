@@ -99,6 +99,6 @@ def opening_of(mesh: Mesh, opening: Opening) -> Opening:
     """
     cap = mesh.opening == opening.id
     areas = np.linalg.norm(mesh.area_vectors_mm2()[cap], axis=1)
-    x, y, z = (areas @ mesh.points_mm[mesh.triangles[cap]].mean(axis=1) / areas.sum()).tolist()
+    x, y, z = (areas @ mesh.centroids_mm()[cap] / areas.sum()).tolist()
     area = float(areas.sum())
     return replace(opening, centre_mm=(x, y, z), area_mm2=area, radius_mm=float(np.sqrt(area / np.pi)))

@@ -47,7 +47,7 @@ def opening_of(mesh: Mesh, number, name, role) -> Opening:
     vectors = mesh.area_vectors_mm2()[cap]
     areas = np.linalg.norm(vectors, axis=1)
     normal = vectors.sum(axis=0) / np.linalg.norm(vectors.sum(axis=0))
-    centre = np.average(mesh.points_mm[mesh.triangles[cap]].mean(axis=1), axis=0, weights=areas)
+    centre = np.average(mesh.centroids_mm()[cap], axis=0, weights=areas)
     return Opening(
         id=number,
         name=name,

@@ -191,7 +191,7 @@ def surface_hole(rng: Random, folder: Path) -> Drawn:
     """Closed by flat caps, with a hole in the wall, 0.2 to 0.6 radii wide, where triangles were lost."""
     mesh, radius, around = _tube(rng)
     row = int(rng.integers(2, len(mesh.points_mm) // around - 2)) * around + int(rng.integers(around))
-    centres = mesh.points_mm[mesh.triangles].mean(axis=1)
+    centres = mesh.centroids_mm()
     wide = rng.uniform(0.2, 0.6) * radius
     keep = np.linalg.norm(centres - mesh.points_mm[row], axis=1) > wide
     rest = Mesh(mesh.points_mm, mesh.triangles[keep], np.zeros(int(keep.sum()), np.int8))

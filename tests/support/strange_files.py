@@ -99,7 +99,7 @@ def surface_decimated(rng: Random, folder: Path) -> Drawn:
 def surface_jagged(rng: Random, folder: Path) -> Drawn:
     """Open where triangles were deleted: a zigzag rim, of one triangle's height, straight or aslant."""
     mesh, radius, _ = _tube(rng)
-    centres = mesh.points_mm[mesh.triangles].mean(axis=1)
+    centres = mesh.centroids_mm()
     keep = mesh.opening == 0
     for number in (1, 2):
         cap = mesh.triangles[mesh.opening == number]

@@ -147,7 +147,7 @@ def surface_part_turned(rng: Random, folder: Path) -> Drawn:
     """All triangles on one side of a plane across the vessel are turned, open or closed, in one piece or as two."""
     mesh, radius, _ = _tube(rng)
     part = _wall(mesh) if rng.random() < 0.5 else _untagged(mesh)
-    middles = part.points_mm[part.triangles].mean(axis=1)
+    middles = part.centroids_mm()
     place = middles[rng.integers(len(middles))]
     turned = (middles - place) @ rng.normal(size=3) > 0
     triangles = np.where(turned[:, None], part.triangles[:, ::-1], part.triangles)

@@ -25,7 +25,7 @@ def describe(mesh: Mesh, given: tuple[OpeningSettings, ...]) -> tuple[Opening, .
     StageError
         If two settings mean the same opening, or a point is farther from all of them than its setting allows.
     """
-    vectors, centroids = mesh.area_vectors_mm2(), mesh.points_mm[mesh.triangles].mean(axis=1)
+    vectors, centroids = mesh.area_vectors_mm2(), mesh.centroids_mm()
     count = int(mesh.opening.max(initial=0))
     vector = np.array([vectors[mesh.opening == k + 1].sum(axis=0) for k in range(count)])
     area = np.linalg.norm(vector, axis=1)

@@ -77,7 +77,7 @@ def flat_face(
     least_share : of the section behind it; less finds the top of a dome, too.
     """
     radius_mm = _ball_at(end_mm, balls_mm, radii_mm)
-    away = np.linalg.norm(mesh.points_mm[mesh.triangles].mean(axis=1) - end_mm, axis=1)
+    away = np.linalg.norm(mesh.centroids_mm() - end_mm, axis=1)
     around = mesh.triangles[away < PART_RADII * radius_mm]
     part = Mesh(mesh.points_mm, around, np.zeros(len(around), np.int8))
     near = mesh.triangles[away < NEAR_RADII * radius_mm]

@@ -76,7 +76,7 @@ class Grid:
         carry none. Where all axes repeat, the wall within the period surrounds what its box lacks.
         """
         repeats, low, high = np.array(self.periodic), np.array(self.low_mm), np.array(self.high_mm)
-        middle = mesh.points_mm[mesh.triangles].mean(axis=1)
+        middle = mesh.centroids_mm()
         within = (~repeats | ((middle > low) & (middle < high))).all(axis=1)
         vectors, axis = mesh.area_vectors_mm2()[within], int(np.argmin(repeats))
         volume = (middle[within, axis] - low[axis]) @ vectors[:, axis] + repeats.all() * np.prod(high - low)

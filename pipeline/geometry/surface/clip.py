@@ -96,7 +96,8 @@ def _loop(mesh: Mesh, centre: NDArray[np.float64], normal: NDArray[np.float64]) 
     """Rows of the triangles that the plane crosses in the smallest loop around the centre."""
     points, triangles = mesh.points_mm, mesh.triangles
     side = (points - centre) @ normal > 0
-    crossed = np.flatnonzero(np.ptp(side[triangles].astype(np.int8), axis=1))
+    a, b, c = (side[triangles[:, k]] for k in range(3))
+    crossed = np.flatnonzero((a != b) | (b != c))
     if not len(crossed):
         raise ClipError("its plane misses the vessel")
     _, label = connected_components(neighbours(triangles[crossed]), directed=False)
@@ -129,12 +130,23 @@ def directed_edges(triangles: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
 
 
+def edges_of(triangles: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Edges of all triangles, each once, in ascending order, the lower vertex first, (k, 2)."""
+    numbers = np.unique(edge_numbers(directed_edges(triangles)))  # half of the time of unique rows
+    return np.stack(np.divmod(numbers, triangles.max(initial=0) + 1), axis=1)
+
+
+def edge_numbers(edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each edge, (n, 2), whatever its direction."""
+    a, b = edges.T
+    return np.minimum(a, b) * (edges.max(initial=0) + 1) + np.maximum(a, b)
+
+
 def _opposite_edges(edges: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of directed edges in an order that puts the two sides of an edge together, and which rows of that order
     are followed by the same edge.
     """
-    low, high = edges.min(axis=1), edges.max(axis=1)
-    key = low * (high.max(initial=0) + 1) + high
+    key = edge_numbers(edges)
     order = np.argsort(key, kind="stable")
     return order, np.flatnonzero(np.diff(key[order]) == 0)
 
@@ -161,7 +173,7 @@ def _snap(
     Returns the heights of all points above the plane, and which points lie on it.
     """
     height = (points - centre) @ normal
-    edges = np.unique(np.sort(directed_edges(triangles), axis=1), axis=0)
+    edges = edges_of(triangles)
     near, far = np.concatenate([edges, edges[:, ::-1]]).T
     crossing = height[near] * height[far] < 0
     near, far = near[crossing], far[crossing]

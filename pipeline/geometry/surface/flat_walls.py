@@ -55,13 +55,13 @@ def blocks(
     points, triangles, middles, normals = _boundary(filled(into), edges)
     opening, patch = label(middles, normals)
     mesh = Mesh(points, triangles, np.repeat(opening, 2), np.repeat(patch, 2))
-    openings = []
+    openings, centroids = [], mesh.centroids_mm()
     for number in range(1, len(shape.roles) + 1):
-        inside = (mesh.opening == number) & _within(points[mesh.triangles].mean(axis=1), shape, low, high)
+        inside = (mesh.opening == number) & _within(centroids, shape, low, high)
         vectors = mesh.area_vectors_mm2()[inside]
         area = float(np.linalg.norm(vectors.sum(axis=0)))
         weights = np.linalg.norm(vectors, axis=1) / area
-        centre = weights @ points[mesh.triangles[inside]].mean(axis=1)
+        centre = weights @ centroids[inside]
         openings.append(opening_of(shape, number, centre, vectors.sum(axis=0) / area, area))
     return Tessellated(mesh, tuple(openings), low, low, high)
 

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from pipeline.files.mesh import words_mm
-from pipeline.geometry.surface.clip import directed_edges, neighbours, open_edges
+from pipeline.geometry.surface.clip import directed_edges, edge_numbers, neighbours, open_edges
 from pipeline.geometry.surface.stitching import stitched
 from pipeline.geometry.surface.vessel_wall import vessel_wall
 from solver.runtime.errors import StageError
@@ -199,12 +199,6 @@ def _require_manifold(points: NDArray[np.float64], triangles: NDArray[np.int64])
             f" {words_mm(place)}: walls meet or lie in each other, as where tubes were put together with faces"
             f" left within. {UNITE}; otherwise delete inner faces, or export the lumen's surface alone"
         )
-
-
-def edge_numbers(edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number for each edge, (n, 2), whatever its direction."""
-    low, high = edges.min(axis=1), edges.max(axis=1)
-    return low * (high.max(initial=0) + 1) + high
 
 
 def oriented(triangles: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:

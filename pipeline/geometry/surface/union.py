@@ -22,9 +22,9 @@ from pipeline.files.volume import Volume
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.lattice.crossings import winding
 from pipeline.geometry.lattice.grid import choose_frame
-from pipeline.geometry.surface.clip import directed_edges, open_edges
+from pipeline.geometry.surface.clip import directed_edges, edge_numbers, open_edges
 from pipeline.geometry.surface.isosurface import fit, smooth_field, zero_surface
-from pipeline.geometry.surface.repair import clean, edge_numbers, flat_caps, oriented
+from pipeline.geometry.surface.repair import clean, flat_caps, oriented
 from solver.runtime.errors import StageError
 
 NODES_IN_RADIUS = 8.0

@@ -26,7 +26,7 @@ def test_a_rim_where_triangles_were_deleted_is_made_even(seed):
     rng = np.random.default_rng(seed)
     axis = arc(20.0, 1.6, 40)
     mesh, _ = swept(axis, 3.0, 24)
-    middles, keep = mesh.points_mm[mesh.triangles].mean(axis=1), mesh.opening == 0
+    middles, keep = mesh.centroids_mm(), mesh.opening == 0
     ends = ((axis[0], axis[0] - axis[1]), (axis[-1], axis[-1] - axis[-2]))
     planes = [(end, out / np.linalg.norm(out) + rng.uniform(-0.2, 0.2, 3)) for end, out in ends]
     for end, out in planes:

@@ -195,7 +195,7 @@ def test_turned_shapes_are_the_same_shapes(geometry):
 
 def second_moments(mesh: Mesh) -> np.ndarray:
     """Sum of x x^T over the triangles, by area, (3, 3)."""
-    centres, areas = mesh.points_mm[mesh.triangles].mean(axis=1), np.linalg.norm(mesh.area_vectors_mm2(), axis=1)
+    centres, areas = mesh.centroids_mm(), np.linalg.norm(mesh.area_vectors_mm2(), axis=1)
     return np.einsum("t,ti,tj->ij", areas, centres, centres)
 
 

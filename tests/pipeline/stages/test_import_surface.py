@@ -256,7 +256,7 @@ def test_what_can_be_repaired_without_doubt_is(kind):
 
 def faces_of(mesh: Mesh) -> np.ndarray:
     """Face numbers as a modeller gives them: the wall in two faces, and one for each cap."""
-    height = mesh.points_mm[mesh.triangles].mean(axis=1) @ np.array([1, -2, 3]) / np.sqrt(14)
+    height = mesh.centroids_mm() @ np.array([1, -2, 3]) / np.sqrt(14)
     return np.where(mesh.opening > 0, mesh.opening + 10, np.where(height > np.median(height), 2, 1)).astype(np.int64)
 
 
@@ -546,7 +546,7 @@ def test_one_open_end_and_flat_caps_at_the_others_are_all_openings(number):
 
 def test_a_hole_beside_flat_caps_is_refused_with_the_place_that_closes_it():
     """Where the rim of the hole is nearly flat; a wider one is an uneven end, and only told to be capped."""
-    middle = VESSEL.points_mm[VESSEL.triangles].mean(axis=1)
+    middle = VESSEL.centroids_mm()
     wall = np.flatnonzero(VESSEL.opening == 0)
     place = middle[wall[len(wall) // 3]]
     torn = bare(VESSEL, np.linalg.norm(middle - place, axis=1) > 0.7)
