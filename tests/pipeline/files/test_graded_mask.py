@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Masks that pass to the lumen by degrees are told from labels and images, and give the volume that was drawn."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import ndimage
@@ -11,6 +13,7 @@ from tests.support.strange_images import scene
 SPACING = (0.5, 0.5, 0.5)
 
 
+@cache
 def vessel(seed: int) -> tuple[np.ndarray, tuple[float, float, float]]:
     """How much of each voxel a drawn vessel fills, and the voxels' size."""
     made = scene(np.random.default_rng([77, seed]))
