@@ -71,7 +71,7 @@ def begin(job: int, rule: str, case: str = "tiny", level: str = "", log: str = "
 def test_a_stage_has_a_line_more_where_it_takes_long():
     case = read_cohort({"cases": ["tiny"]})["tiny"]
     rules = [*stages_of(case, makes_images=True), "crate"]
-    assert len(rules) == 15
+    assert {"phantom", "solve", "crate"} < {*rules}
     for seconds, more in ((1, 0), (2 * LONG_S, len(rules))):
         out, clock = io.StringIO(), Clock()
         events = Events(out, is_live=False, clock=clock)
