@@ -136,7 +136,7 @@ def _figures(run: Solved, nodes: Nodes, surface: Mesh, log: logging.Logger) -> N
     volume.add(run.flow.velocity_m_s(0))
     volume.arrays(run.flow)
     monitored = monitored_flows_ml_s(run.record, nodes.openings, float(run.flow.times_s[0]))
-    settings = PostprocessSettings(find_sacs=False)
+    settings = PostprocessSettings(find_sacs=False, lessen_noise=False)  # which take seconds and have no loops
     postprocess(nodes, surface, fields_of(run.flow, nodes, log), run.summary, monitored, settings, (), run.record)
 
 
