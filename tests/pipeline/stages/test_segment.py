@@ -17,7 +17,7 @@ from pipeline.segmentation.leak import side
 from pipeline.segmentation.picture import draw
 from pipeline.segmentation.region_growing import fill_holes, grow
 from pipeline.stages.filter import filter_volume
-from pipeline.stages.segment import segment
+from pipeline.stages.segment import Segmentation, segment
 from solver.runtime.errors import StageError
 from tests.support.variants import some
 from tests.support.vessels import HALF_WAY, centre_line_mm, oblique, true_lumen, tube_volume
@@ -42,6 +42,16 @@ def measure(radius_mm: float, blur_mm: float, lower: float):
 @pytest.fixture(scope="module")
 def tube() -> Volume:
     return filter_volume(tube_volume(), FilterSettings())
+
+
+def half_way(volume: Volume) -> Segmentation:
+    return segment(volume, SegmentSettings(seeds_mm=(SEED_MM,), lower=195), volume)
+
+
+@pytest.fixture(scope="module")
+def segmented(tube: Volume) -> Segmentation:
+    """The tube's lumen, which several tests look at."""
+    return half_way(tube)
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +87,9 @@ def test_the_advised_threshold_gives_the_true_volume(radius_mm, blur_mm):
     assert overlap > 0.95
 
 
-def test_the_sensitivity_foretells_the_volume(tube):
+def test_the_sensitivity_foretells_the_volume(tube, segmented):
     """One step of 5 % of the contrast: the slope at its middle is within 10 % of the secant (curvature of V)."""
-    first = segment(tube, SegmentSettings(seeds_mm=(SEED_MM,), lower=195), tube).record
+    first = segmented.record
     second = segment(tube, SegmentSettings(seeds_mm=(SEED_MM,), lower=195 - 0.05 * first["contrast"]), tube).record
     grown = second["voxels"] / first["voxels"] - 1
     assert grown == pytest.approx(5 * first["volume_change_per_percent_of_contrast"], rel=0.1)
@@ -281,8 +291,8 @@ def test_a_thin_vessel_is_warned_of(tube_in_air):
     assert segment(tube_in_air, in_box(), tube_in_air).record["warnings"] == []
 
 
-def test_the_record_is_json_and_the_picture_the_same_bytes(tube, tmp_path):
-    found = segment(tube, SegmentSettings(seeds_mm=(SEED_MM,), lower=195), tube)
+def test_the_record_is_json_and_the_picture_the_same_bytes(tube, segmented, tmp_path):
+    found = segmented
     assert json.loads(json.dumps(found.record)) == found.record
     assert found.lumen.voxels.dtype == np.uint8
     assert found.lumen.voxels.shape == tube.voxels.shape
@@ -291,11 +301,10 @@ def test_the_record_is_json_and_the_picture_the_same_bytes(tube, tmp_path):
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
-def test_the_picture_shows_the_same_patient_however_the_image_is_stored(tube, tmp_path):
+def test_the_picture_shows_the_same_patient_however_the_image_is_stored(tube, segmented, tmp_path):
     """Axes swapped and turned on disk: the same picture, to the byte, since panels follow the patient."""
     stored = Volume.from_sitk(sitk.DICOMOrient(tube.to_sitk(), "PSR"))
-    for name, volume in (("a.png", tube), ("b.png", stored)):
-        found = segment(volume, SegmentSettings(seeds_mm=(SEED_MM,), lower=195), volume)
+    for name, volume, found in (("a.png", tube, segmented), ("b.png", stored, half_way(stored))):
         draw(volume, found.lumen, found.record["volume_ml"], found.seeds[0].index, found.levels, tmp_path / name)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
