@@ -9,8 +9,8 @@ import struct
 import subprocess
 import sys
 import termios
+from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,25 +87,24 @@ sys.exit(main(["run", "--cores", "1", "--", "results/p1/out.txt"]))
 """
 
 
-@pytest.fixture
-def flow(tmp_path):
-    (tmp_path / "Snakefile").write_text(FLOW)
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config/config.yaml").touch()
-    return tmp_path
+def flow(folder: Path) -> Path:
+    (folder / "config").mkdir(parents=True)
+    (folder / "config/config.yaml").touch()
+    (folder / "Snakefile").write_text(FLOW)
+    return folder
 
 
-def ran(flow, out, **more) -> subprocess.Popen:
+def ran(folder: Path, out, **more) -> subprocess.Popen:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "TERM": "xterm"} | more
     environment.pop("COLUMNS", None)
-    return subprocess.Popen([sys.executable, "-c", RUN], cwd=flow, stdout=out, stderr=out, env=environment)
+    return subprocess.Popen([sys.executable, "-c", RUN], cwd=folder, stdout=out, stderr=out, env=environment)
 
 
-def in_terminal(flow, columns: int, **more) -> str:
+def in_terminal(folder: Path, columns: int, **more) -> str:
     """What a run writes to a terminal of so many columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = ran(flow, theirs, **more)
+    process = ran(folder, theirs, **more)
     os.close(theirs)
     written = b""
     while True:
@@ -121,8 +120,8 @@ def in_terminal(flow, columns: int, **more) -> str:
     return written.decode()
 
 
-def test_a_terminal_sees_the_bar_while_a_stage_runs_and_one_line_at_its_end(flow):
-    written = in_terminal(flow, 60)
+def test_a_terminal_sees_the_bar_while_a_stage_runs_and_one_line_at_its_end(tmp_path):
+    written = in_terminal(flow(tmp_path), 60)
     lives = [part for part in written.split(CLEAR) if DONE in part]
     assert lives
     for line in lives:
@@ -136,12 +135,12 @@ def test_a_terminal_sees_the_bar_while_a_stage_runs_and_one_line_at_its_end(flow
     assert re.fullmatch(r"all cases +trace +\d+ s", line)
 
 
-def test_elsewhere_there_are_plain_lines_alone(flow):
+def test_elsewhere_there_are_plain_lines_alone(tmp_path):
     """In a pipe, as into a file, and in a terminal that clears no lines."""
-    with ran(flow, subprocess.PIPE) as process:
+    with ran(flow(tmp_path / "pipe"), subprocess.PIPE) as process:  # both at once: they wait for their stages
+        in_dumb = in_terminal(flow(tmp_path / "dumb"), 60, TERM="dumb")
         piped = process.communicate()[0].decode()
-    (flow / "results/p1/out.txt").unlink()
-    for written in (piped, in_terminal(flow, 60, TERM="dumb")):
+    for written in (piped, in_dumb):
         assert "\x1b" not in written
         assert DONE not in written
         assert re.fullmatch(r"all cases +trace +\d+ s\r?\n", written)
