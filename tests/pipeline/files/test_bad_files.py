@@ -328,7 +328,7 @@ def test_work_that_fails_ends_in_an_exception_and_the_next_is_done(tmp_path, mon
     work = Sandbox("made_to_fail")
     for fault in ("crash", "hang", "hoard"):
         with pytest.raises(SandboxError):
-            work.ask({"do": fault}, b"abc", 5.0 if fault == "hang" else 60.0)
+            work.ask({"do": fault}, b"abc", 1.0 if fault == "hang" else 60.0)  # which has been started
         assert work.ask({"do": "turn"}, b"abc", 60.0) == b"cba"
     with pytest.raises(StageError, match=r"^empty; fill it$"):
         work.ask({"do": "refuse"}, b"", 60.0)
