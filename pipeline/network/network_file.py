@@ -20,7 +20,6 @@ from pipeline.network.limits import Quantity
 from pipeline.network.openings import Inlet, Terminal
 from pipeline.network.walls import WallKeys, with_defaults
 from solver.runtime.errors import StageError
-from solver.runtime.sources import ROOT
 
 
 def _as_name(node: Any) -> Any:
@@ -194,9 +193,6 @@ def schema() -> str:
     """The JSON schema of a network's file, as kept in ``config/network.schema.json``."""
     return json.dumps(Network.model_json_schema(), indent=2) + "\n"
 
-
-SHIPPED = ROOT / NETWORKS
-"""Where the project's own networks lie."""
 
 if __name__ == "__main__":
     print(schema(), end="")

@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 import yaml
 
+from pipeline.case.settings.entry import NETWORKS
 from solver.boundary.curves import Series, linear
 from solver.network.network import Blood, Network, Segment
 from solver.network.openings import FlowInlet, Inlet, MatchedWindkessel, Reflection, Resistance, Terminal, Windkessel
 from solver.network.run import NetworkRun, Numerics
 from solver.network.walls import ElasticWall, StiffWall
+from solver.runtime.sources import ROOT
 
 FOLDER = Path(os.environ.get("HEMO_NETWORKS", Path(__file__).resolve().parents[3] / "shared" / "networks"))
 """Inputs and references of other solvers."""
+SHIPPED = ROOT / NETWORKS
+"""Where the project's own networks lie."""
 DENSITY = 1000.0
 """Of the fluid in plain tubes, kg/m^3."""
 

@@ -12,10 +12,11 @@ from pipeline.case.settings.base import parse
 from pipeline.case.settings.network_edits import KINDS
 from pipeline.network.case_network import network_of_case
 from pipeline.network.limits import RANGES
-from pipeline.network.network_file import SHIPPED, Network, find, read_network
+from pipeline.network.network_file import Network, find, read_network
 from pipeline.network.reading import sound_network
 from pipeline.network.walls import LAWS, keys_of
 from solver.runtime.sources import ROOT
+from tests.support.networks import SHIPPED
 
 PAGE = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

@@ -7,12 +7,13 @@ import pytest
 from pipeline.network.checks import loops, members
 from pipeline.network.convert import convert
 from pipeline.network.for_solver import for_solver
-from pipeline.network.network_file import SHIPPED, find, read_network
+from pipeline.network.network_file import find, read_network
 from pipeline.network.reading import sound_network
 from pipeline.network.summary import summary
 from pipeline.network.walls import wave_speed_m_s
 from solver.boundary.waveform import read_samples
 from solver.runtime.sources import ROOT
+from tests.support.networks import SHIPPED
 from tests.support.reference_networks import reference_network
 
 FILES = sorted(SHIPPED.glob("*.yaml"))

@@ -4,8 +4,9 @@
 import subprocess
 import sys
 
-from pipeline.network.network_file import SHIPPED, read_network
+from pipeline.network.network_file import read_network
 from solver.runtime.sources import ROOT
+from tests.support.networks import SHIPPED
 
 
 def show(*arguments) -> subprocess.CompletedProcess:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pipeline.network.for_solver import for_solver
-from pipeline.network.network_file import SHIPPED, read_network
+from pipeline.network.network_file import read_network
 from solver.boundary.curves import constant, fourier, linear
 from solver.network.cycles import Until, identity
 from solver.network.network import Network, Segment, Stenosis
@@ -24,6 +24,7 @@ from solver.network.openings import (
 from solver.network.run import Numerics
 from solver.network.walls import ElasticWall, FibreWall, OlufsenWall, StiffWall
 from solver.runtime.errors import StageError
+from tests.support.networks import SHIPPED
 
 
 def same(one: Network, other: Network) -> bool:
