@@ -71,15 +71,18 @@ STEPS = (
     Step("", "hemolattice check"),
     Step("## The demo", "hemolattice demo"),
     Step(
-        "## Your own DICOM\n\nA folder that is not there, the right one, and a run before a seed is chosen:",
+        "## Your own DICOM\n\nA folder that is not there, and the right one:",
         "hemolattice new scan --dicom data/patients/scam --flow 1.0",
         fails=True,
     ),
     Step("", "hemolattice new scan --dicom data/patients/scan --flow 1.0"),
-    Step("", "hemolattice run scan", fails=True),
-    Step("", "hemolattice pick scan"),
-    Step("On the page a click sets the seed; *Copy* gives the case file:", file="config/cases/scan.yaml", text=CASE),
     Step("", "hemolattice run scan"),
+    Step(
+        "On its page a click sets the seed, and *Copy* gives a case file. A seed outside of the image:",
+        "hemolattice pick scan",
+    ),
+    Step("", file="config/cases/scan.yaml", text=CASE.replace("4.82", "14.82")),
+    Step("", "hemolattice run scan", fails=True),
     Step(
         "## Your own surface\n\nA file does not tell its unit:",
         "hemolattice new vessel --surface vessel.stl --flow 1.0",
@@ -172,7 +175,7 @@ def page(folder: Path) -> str:
             to = folder / step.file
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_text(step.text)
-            parts.append(f"`{step.file}`:\n\n```yaml\n{step.text}```")
+            parts.append(f"`{step.file}`:\n\n```{to.suffix[1:]}\n{step.text}```")
         else:
             parts.append(f"```text\n{typed(step, folder, environment)}\n```")
     return "\n\n".join(parts) + "\n"
