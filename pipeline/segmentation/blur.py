@@ -26,6 +26,10 @@ BOX = 1 / 12
 STEP = 0.05
 """Share of the contrast over which the growth of a volume is measured."""
 
+DIMMEST = 0.5
+"""Share of its contrast that blur leaves a lumen at least: half way is no brighter than the lumen is seen. Of thinner
+tatters no level is known at which they keep their volume."""
+
 CORRECTION_LIMIT = 0.1
 """Part of the contrast beyond which the correction for blur, of first order, says nothing."""
 
@@ -121,7 +125,7 @@ def unbiased_share(
     for _ in range(ROUNDS):
         deviation = np.sqrt(max(blur_across(slope * seen, normals) ** 2 - BOX, 0.0))
         blurred = ndimage.gaussian_filter(lumen, deviation, mode="nearest")
-        seen = float((weight * blurred).sum() / weight.sum())
+        seen = max(float((weight * blurred).sum() / weight.sum()), DIMMEST)
     half_way, lower = (enclosed_voxels(np.clip(blurred - share + 0.5, 0, 1)) for share in (0.5, 0.5 - STEP))
     darker = STEP * (volume - half_way) / max(lower - half_way, 1.0)
     return (0.5 - min(max(darker, 0.0), CORRECTION_LIMIT)) / seen

@@ -407,8 +407,10 @@ def test_damaged_volumes(entry, fault, tmp_path):
     sound, source = tmp_path / "sound" / name, tmp_path / "given" / name
     for path in (sound, source):
         path.parent.mkdir()
-        mask = ball()
-        mask.with_voxels(mask.voxels.astype(np.float32 if name.startswith("float") else np.int16)).write(path)
+        made = ball()
+        if entry == "volume":
+            made = made.with_voxels(200 * made.voxels + np.arange(made.voxels.size).reshape(made.voxels.shape) % 50)
+        made.with_voxels(made.voxels.astype(np.float32 if name.startswith("float") else np.int16)).write(path)
     damage(source)
     values = {"input": {entry: str(source)}} | FLOW
     run = Workflow(tmp_path, "load" if entry == "volume" else "import_mask").run

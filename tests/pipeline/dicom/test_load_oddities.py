@@ -114,7 +114,7 @@ FILES: dict[str, str | tuple[int, int, int]] = {
     "r17*": ONE_SLICE,
     "r18*/image/*.dcm": ONE_SLICE,
     "r18*/mf.dcm": (24, 38, 3),
-    "r18*/*.nrrd": (24, 38, 3),
+    "r18*/*.nrrd": "2 different values, 0 to 1: labels, no intensities",
     "r18*/*.seg": skipped("1 modality SEG"),
     "r18*/README*": NOT_DICOM,
     "r18*/*.md": NOT_DICOM,

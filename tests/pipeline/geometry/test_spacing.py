@@ -283,8 +283,10 @@ def test_settings_of_the_flow_reach_the_stage_only_where_it_depends_on_them(tmp_
     assert chosen.settings("voxelize") != case(solve=thick).settings("voxelize")
     assert chosen.settings("voxelize") == case(solve={"precision": "fp64", "cycles": 5}).settings("voxelize")
     assert case(solve=pulsed).waveform_files("voxelize") == [str(wave)] == case(solve=pulsed).waveform_files("solve")
-    behind = case(solve={"outlets": {"*": {"waveform": str(wave)}}})
-    assert behind.waveform_files("solve") == behind.waveform_files("voxelize") == [str(wave)]  # which shares the flow
+    pressure = tmp_path / "pressure.csv"
+    pressure.write_text("time_s,pressure_mmhg\n0,80\n0.2,120\n1,80\n")
+    behind = case(solve={"outlets": {"*": {"waveform": str(pressure)}}})
+    assert behind.waveform_files("solve") == behind.waveform_files("voxelize") == [str(pressure)]  # shares the flow
     # how the curve runs between samples moves its peak, and so the spacing; of a steady flow it does not matter
     assert case(solve=pulsed).settings("voxelize") != case(
         solve={"inlets": {"*": {"waveform": str(wave), "interpolation": "linear"}}}

@@ -46,3 +46,11 @@ def test_at_the_share_found_a_blurred_tube_has_its_volume(radius, blur):
     volume = lumen.sum()
     assert enclosed_voxels(np.clip(seen - level + 0.5, 0, 1)) == pytest.approx(volume, rel=0.02)
     assert enclosed_voxels(share) < (1 - 0.8 * blur**2 / radius**2) * volume  # to first order, without 0.8
+
+
+def test_of_a_thread_half_way_is_no_brighter_than_it_is_seen():
+    """A thread of one voxel keeps a tenth of its contrast; at the share that follows no voxel was left."""
+    thread = np.zeros((21, 21, 21))
+    thread[:, 10, 10] = 1
+    along = [np.ones(1), np.zeros(1), np.zeros(1)]
+    assert 0.5 < unbiased_share(0.2, along, thread, thread) <= 1
