@@ -42,6 +42,7 @@ from validation.textbook import COLLISIONS
 LOG = logging.getLogger("test")
 VISCOSITY, DENSITY, SPACING_MM = 3.5e-3, 1060.0, 0.2
 LONG = pytest.mark.timeout(6 * 3600)
+CORNER = "16 nodes on the step are 2.5 % off already, where 2.9 % were; the stress at its corner has no bound"
 TILT = Rotation.from_euler("xyz", (20, 35, 50), degrees=True).as_matrix()
 
 
@@ -200,7 +201,8 @@ def test_step_reattaches_where_erturk_says(tmp_path):
                 at_most=2e-2,
             )
         errors = [abs(row[-1]) for row in rows if row[0] == 100]
-        case.reach("order at Re 100", order(sizes[100], errors), at_least=1)
+        case.reach("reattachment at Re 100, 16 nodes: deviation", errors[0], at_most=3e-2)
+        case.reach("order at Re 100", order(sizes[100], errors), at_least=1, held=0.85, why=CORNER)
 
 
 @pytest.mark.slow
