@@ -26,11 +26,14 @@ class _Stack:
 
     Attributes
     ----------
+    first : one of them.
+    axes : (2, 3), directions of its rows and columns.
     along_mm : places along the normal, rising.
     step_mm : between them.
     """
 
     first: SliceHeader
+    axes: NDArray[np.float64]
     along_mm: NDArray[np.float64]
     step_mm: float
 
@@ -43,11 +46,12 @@ def chosen_series(every: list[Series], wanted: str | Sequence[str] | None) -> Se
     StageError
         If none or several could be meant, or none is named and another one goes on where the largest ends.
     """
-    if wanted is not None and not isinstance(wanted, str):
+    if isinstance(wanted, str):
+        return choose(every, wanted)
+    if wanted is not None:
         return _together([choose(every, each) for each in wanted])
     series = max(every, key=lambda each: each.rank)
-    others = [other for other in every if other is not series and _goes_on(series, other)]
-    if wanted is None and others:
+    if others := [other for other in every if other is not series and _goes_on(series, other)]:
         names = [each.hash for each in (series, *others)]
         raise StageError(
             f"{series.name}, {len(series.headers)} slices: {' and '.join(each.summary for each in others)}"
@@ -55,7 +59,7 @@ def chosen_series(every: list[Series], wanted: str | Sequence[str] | None) -> Se
             f" between them: to take them as one, set load.series: {names}; to take the first alone, set"
             f" load.series: '{names[0]}'"
         )
-    return choose(every, wanted)
+    return choose(every, None)  # which refuses several that are as large
 
 
 def _together(several: Sequence[Series]) -> Series:
@@ -99,7 +103,7 @@ def _stack(series: Series) -> _Stack | None:
     along = np.sort([np.array(header.position_mm, float) @ np.cross(*axes) for header in headers])
     steps = np.diff(along)
     middle = float(np.median(steps))
-    return _Stack(first, along, middle) if middle > 0 and np.ptp(steps) < 0.5 * middle else None
+    return _Stack(first, axes, along, middle) if middle > 0 and np.ptp(steps) < 0.5 * middle else None
 
 
 def _of_one_scan(one: SliceHeader, two: SliceHeader) -> bool:
@@ -115,6 +119,5 @@ def _of_one_scan(one: SliceHeader, two: SliceHeader) -> bool:
 
 def _in_line(one: _Stack, two: _Stack) -> bool:
     """Whether the slices of two stacks lie at one place within their planes."""
-    axes = np.array(one.first.orientation, float).reshape(2, 3)
-    apart = axes @ (np.array(two.first.position_mm, float) - np.array(one.first.position_mm, float))
+    apart = one.axes @ (np.array(two.first.position_mm, float) - np.array(one.first.position_mm, float))
     return bool(np.abs(apart).max() <= SHEAR_TOLERANCE * min(one.first.pixel_spacing_mm or (0.0,)))

@@ -117,8 +117,8 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
     """Where the wall of a lumen would be, by the levels near each place.
 
     The levels of lumen and soft tissue are averages over a Gaussian, weighted in the lumen by the cube of the depth, so
-    that blur at the wall hardly counts. The wall stands at the share of the contrast at which a tube of this blur has
-    its true volume (:func:`pipeline.segmentation.blur.unbiased_lower`).
+    that blur at the wall hardly counts. The wall stands at the share of the contrast at which a vessel of this
+    blur has its true volume (:func:`pipeline.segmentation.blur.unbiased_share`).
 
     Parameters
     ----------

@@ -204,11 +204,15 @@ def _inverted(volume: Volume, series: Series, log: logging.Logger) -> Volume:
 
 def _require_image(volume: Volume) -> None:
     """Refuse a file that holds labels."""
-    values = np.unique(volume.voxels[np.isfinite(volume.voxels)])
-    if len(values) <= MOST_LABELS and np.array_equal(values, np.rint(values)):
+    values = set[float]()
+    for plane in volume.voxels:  # an image ends this early
+        values.update(np.unique(plane).tolist())
+        if len(values) > MOST_LABELS:
+            return
+    if all(value % 1 == 0 for value in values):
         raise StageError(
-            f"input.volume: {len(values)} different values, {values[0]:g} to {values[-1]:g}: labels, no intensities of"
-            " an image; where one of them is the lumen, give the file as input.mask"
+            f"input.volume: {len(values)} different values, {min(values):g} to {max(values):g}: labels, no intensities"
+            " of an image; where one of them is the lumen, give the file as input.mask"
         )
 
 

@@ -105,10 +105,7 @@ def segment(
     log = log or logging.getLogger("segment")
 
     def tried(other: SegmentSettings, part: Volume = filtered) -> Segmentation | None:
-        try:
-            return _found(part, other, loaded, modality, log)
-        except StageError:
-            return None
+        return _tried(part, other, loaded, modality, log)
 
     def recorded(other: SegmentSettings, part: Volume) -> dict[str, Any] | None:
         found = tried(other, part)
@@ -178,11 +175,7 @@ def _dark_blood(
     problem = Problem(filtered, seeds, (), None, settings, settings.lower or 0.0, -np.inf, log)
 
     def tries(other: Volume, by_itself: SegmentSettings, whole: Volume) -> bool:
-        try:
-            _found(other, by_itself, whole, modality, log)
-        except StageError:
-            return False
-        return True
+        return _tried(other, by_itself, whole, modality, log) is not None
 
     return read_inverted(problem, loaded, modality, tries)
 
@@ -217,6 +210,16 @@ def _pictured(error: LeftVesselError, problem: Problem) -> bytes:
     z, y, x = error.departure.place
     mask = filtered.with_voxels(found.mask.astype(np.uint8))
     return draw_departure(filtered, mask, (x, y, z), problem.places[0], intensity)
+
+
+def _tried(
+    filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
+) -> Segmentation | None:
+    """The lumen; none where it is refused."""
+    try:
+        return _found(filtered, settings, loaded, modality, log)
+    except StageError:
+        return None
 
 
 def _found(

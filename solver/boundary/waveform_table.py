@@ -17,6 +17,8 @@ from solver.runtime.errors import StageError
 
 Reals = NDArray[np.float64]
 
+PASCAL_PER_MMHG = 133.322387415
+
 TIME: Mapping[str, float] = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "msec": 1e-3}
 FLOW: Mapping[str, float] = {
     "ml_s": 1.0,
@@ -29,7 +31,7 @@ FLOW: Mapping[str, float] = {
     "m3_s": 1e6,
     "mm3_s": 1e-3,
 }
-PRESSURE: Mapping[str, float] = {"mmhg": 1.0, "mm_hg": 1.0, "pa": 1 / 133.322, "kpa": 1000 / 133.322}
+PRESSURE: Mapping[str, float] = {"mmhg": 1.0, "pa": 1 / PASCAL_PER_MMHG, "kpa": 1000 / PASCAL_PER_MMHG}
 UNITS: Mapping[str, Mapping[str, float]] = {"time_s": TIME, "flow_ml_s": FLOW, "pressure_mmhg": PRESSURE}
 """Units by the head of the column that has the first of them, and what one is of that."""
 OF_TIME = re.compile(r"(?:.*_)?(?:t|time)")
@@ -110,14 +112,14 @@ def _of(heads: Sequence[str], name: str, path: Path, column: str) -> tuple[int, 
     what = f"{len(found)} columns could be {name}" if found else f"no column is {name}, or tells another unit of it"
     raise StageError(
         f"waveform {path.name}: {_unread(column)}: {what}; its columns are {shown}. Write {name} over the column that"
-        f" is meant, or its unit behind its name ({', '.join(each for each in UNITS[name] if each != 'mm_hg')})"
+        f" is meant, or its unit behind its name ({', '.join(UNITS[name])})"
     )
 
 
 def _unit(head: str) -> str:
     """The unit that the head of a column ends with; empty where it tells none."""
     words = head.lower().replace("³", "3").replace("^", "").replace(" per ", "/")
-    words = re.sub(r"[^a-z0-9]+", "_", words).strip("_")
+    words = re.sub(r"[^a-z0-9]+", "_", words).strip("_").replace("mm_hg", "mmhg")
     known = sorted((unit for units in UNITS.values() for unit in units), key=len, reverse=True)
     unit = next((each for each in known if words == each or words.endswith(f"_{each}")), "")
     if unit in TIME and not OF_TIME.fullmatch(words[: -len(unit) - 1]):

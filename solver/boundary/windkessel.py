@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from solver.boundary.opening_settings import OutletSettings, WindkesselSettings
 from solver.boundary.waveform import Waveforms, WaveformSettings, by_opening
+from solver.boundary.waveform_table import PASCAL_PER_MMHG
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
 
@@ -286,5 +287,4 @@ def _steady(outlets: dict[str, Outlet], inflow_ml_s: float) -> dict[str, Outlet]
     return answer
 
 
-PASCAL_PER_MMHG = 133.322387415
 PASCAL_S_M3_PER_MMHG_S_ML = 1e6 * PASCAL_PER_MMHG

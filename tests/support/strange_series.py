@@ -102,37 +102,36 @@ def _save(dataset: pydicom.Dataset, path: Path) -> None:
     dataset.save_as(path, enforce_file_format=True)
 
 
-def slope_each(rng: Random, folder: Path) -> Drawn:
-    """Classic MR whose slices have a slope and an intercept each."""
+def _classic_mr(rng: Random, folder: Path, change: Callable[[pydicom.Dataset, np.ndarray], None]) -> Drawn:
+    """A classic series of MR, whose slices are changed, by their numbers."""
     made = scene(rng, ct=False)
     drawn = _usual(made)
     _written(drawn, folder / "dicom")
+    edit(folder / "dicom", lambda dataset, _: change(dataset, _as_mr(dataset, drawn.image.spacing_mm[2])))
+    return _case(made, drawn, {"dicom": str(folder / "dicom")})
 
-    def change(dataset: pydicom.Dataset, k: int) -> None:
-        values = _as_mr(dataset, drawn.image.spacing_mm[2])
+
+def slope_each(rng: Random, folder: Path) -> Drawn:
+    """Classic MR whose slices have a slope and an intercept each."""
+
+    def change(dataset: pydicom.Dataset, values: np.ndarray) -> None:
         slope, offset = round(float(rng.uniform(0.3, 1.0)), 5), round(float(rng.uniform(-30, 0)), 4)
         dataset.RescaleSlope, dataset.RescaleIntercept = str(slope), str(offset)
         cells = np.rint((values - offset) / slope).clip(0, 65535)
         dataset.PixelData = cells.astype("<u2").tobytes()
 
-    edit(folder / "dicom", change)
-    return _case(made, drawn, {"dicom": str(folder / "dicom")})
+    return _classic_mr(rng, folder, change)
 
 
 def monochrome1(rng: Random, folder: Path) -> Drawn:
     """MR of MONOCHROME1, whose numbers are turned round, so that viewers show blood bright."""
-    made = scene(rng, ct=False)
-    drawn = _usual(made)
-    _written(drawn, folder / "dicom")
 
-    def change(dataset: pydicom.Dataset, k: int) -> None:
-        values = _as_mr(dataset, drawn.image.spacing_mm[2])
+    def change(dataset: pydicom.Dataset, values: np.ndarray) -> None:
         dataset.PixelData = (4095 - np.clip(values, 0, 4095)).astype("<u2").tobytes()
         dataset.BitsStored, dataset.HighBit = 12, 11
         dataset.PhotometricInterpretation = "MONOCHROME1"
 
-    edit(folder / "dicom", change)
-    return _case(made, drawn, {"dicom": str(folder / "dicom")})
+    return _classic_mr(rng, folder, change)
 
 
 def coronal(rng: Random, folder: Path) -> Drawn:
