@@ -222,7 +222,7 @@ def speeds(ranks: Communicator, options: argparse.Namespace) -> Iterator[Row]:
                 driver: Any = (
                     CudaDriver(lattice)
                     if count == 1
-                    else WAYS[way](OwnPart.of_lattice(lattice, parts[count], watched), CudaDriver, watched)
+                    else WAYS[way](OwnPart.of_lattice(lattice, parts[count], watched, last=True), CudaDriver, watched)
                 )
                 driver.advance(first_rows)
                 found = driver.share.whole(driver.fields()).velocity

@@ -2,10 +2,12 @@
 """A lattice divided among ranks, one subdomain each: see :mod:`solver.backends.subdomains` for its steps.
 
 A step sends one message to each neighbour. It waits for one sum over all ranks, of the mass that walls added, where
-walls are treated; the sum that pressures at outlets follow from is of the step before and is under way during the
-collision. Only flows at inlets that follow from the pressure there wait for a second one. Messages between devices go
-through the memory of the host, so that any MPI will do, and ranks may share a device; where devices reach each other's
-memory, :mod:`solver.backends.cuda.peer_driver` does without.
+walls are treated. On devices the last nodes collide meanwhile; on the CPU none are left for then, since a sum takes
+little of a step there and rows that follow each other collide several at a time. The sum that pressures at outlets
+follow from is of the step before and is under way during the collision. Only flows at inlets that follow from the
+pressure there wait for a second one. Messages between devices go through the memory of the host, so that any MPI will
+do, and ranks may share a device; where devices reach each other's memory, :mod:`solver.backends.cuda.peer_driver` does
+without.
 """
 
 import time
@@ -102,7 +104,12 @@ class OwnPart:
 
     @classmethod
     def of_lattice(
-        cls, lattice: Lattice, subdomain: NDArray[np.integer], ranks: Communicator, whole: Whole | None = None
+        cls,
+        lattice: Lattice,
+        subdomain: NDArray[np.integer],
+        ranks: Communicator,
+        whole: Whole | None = None,
+        last: bool = False,
     ) -> Self:
         """Cut the part of a rank out; all ranks call this together.
 
@@ -112,8 +119,9 @@ class OwnPart:
         subdomain : (lattice.count,) the rank that each of its nodes belongs to.
         ranks : all of them.
         whole : all nodes, where the lattice is that of surroundings.
+        last : whether some nodes collide after walls, while ranks wait for the sum of the mass that these added.
         """
-        (part,) = split(lattice, subdomain, {ranks.rank})
+        (part,) = split(lattice, subdomain, {ranks.rank}, last)
         walls = part.lattice.walls
         links, near = ranks.begin_sum(np.array([len(walls.slot), len(walls.nodes)]))().tolist()
         moving = bool(ranks.largest(np.array([walls.moving], np.int64))[0])

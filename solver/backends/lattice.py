@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ class Lattice:
     equilibrium : name of the equilibrium.
     rheology : how the viscosity varies; none if it is the same everywhere.
     border : the first so many nodes are collided first, for their populations are needed in other parts.
+    last : the last so many nodes touch nothing that openings and walls do, and may be collided after these.
     halo : number of slots of other parts' nodes that links of this one reach, which stand after its own.
     q : number of populations of a node.
     stencils : of the force of :mod:`solver.kernels.isotropy`; of no node without it. Rows from `count` on are nodes of
@@ -82,6 +84,7 @@ class Lattice:
     rheology: Rheology | None = None
     fp16: bool = False
     border: int = 0
+    last: int = 0
     halo: int = 0
     q: int = Q
     stencils: Stencils = field(default_factory=Stencils.none)
@@ -146,8 +149,11 @@ class Lattice:
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
-        """Rows of the nodes at the border and of the others, where there are any; in each they ascend in the domain."""
-        return tuple(ends for ends in ((0, self.border), (self.border, self.count)) if ends[0] < ends[1])
+        """Rows of the nodes at the border, of the others and of the last, where there are any; in each they ascend in
+        the domain.
+        """
+        limits = (0, self.border, self.count - self.last, self.count)
+        return tuple(ends for ends in pairwise(limits) if ends[0] < ends[1])
 
     @property
     def models(self) -> tuple[str, str | None, bool, int]:

@@ -22,6 +22,9 @@ from solver.kernels.rheology import Rheology
 from solver.kernels.velocity_sets import velocity_set
 
 Slots = NDArray[np.unsignedinteger]
+LAST = 16
+"""One node in so many, at most, collides after walls: of 20 million on a device, whose step takes 1 ms, for as long as
+a sum over a thousand ranks does, 20 to 50 us. More would only break the runs of rows' addresses."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,9 @@ class Subdomain:
     send_nodes: dict[int, NDArray[np.int64]]
 
 
-def split(whole: Lattice, subdomain: NDArray[np.integer], wanted: Collection[int] | None = None) -> list[Subdomain]:
+def split(
+    whole: Lattice, subdomain: NDArray[np.integer], wanted: Collection[int] | None = None, last: bool = False
+) -> list[Subdomain]:
     """Lattices of the subdomains of a domain.
 
     Parameters
@@ -62,8 +67,10 @@ def split(whole: Lattice, subdomain: NDArray[np.integer], wanted: Collection[int
     whole : the lattice of the whole domain.
     subdomain : (N,) number of the subdomain of each node, 0, 1, ...
     wanted : numbers of those that are laid out; all if not given.
+    last : whether some nodes of each collide after walls, see :attr:`solver.backends.lattice.Lattice.last`.
     """
-    cuts = [_Cut(whole, subdomain, number) for number in np.unique(subdomain).tolist()]
+    treated = _treated(whole) if last else None
+    cuts = [_Cut(whole, subdomain, number, treated) for number in np.unique(subdomain).tolist()]
     place = np.empty(whole.count, np.int64)
     for cut in cuts:
         place[cut.rows] = np.arange(len(cut.rows))
@@ -99,7 +106,8 @@ class _Cut:
     Attributes
     ----------
     number : of the subdomain.
-    rows : its nodes, those at the border first, with others up to a multiple of the alignment.
+    rows : its nodes, those at the border first, with others up to a multiple of the alignment; at last some that touch
+        nothing that openings and walls do, from a multiple of it on.
     outside : slots of the whole domain that its links reach in other parts, by owner and then in their order.
     ranges : by the number of the owner, first and last of its slots in `outside`.
     own_slots : number of its own slots, after which the halo stands.
@@ -107,14 +115,21 @@ class _Cut:
     links : which of the wall links of the whole domain are its own.
     """
 
-    def __init__(self, whole: Lattice, subdomain: NDArray[np.integer], number: int) -> None:
+    def __init__(
+        self, whole: Lattice, subdomain: NDArray[np.integer], number: int, treated: NDArray[np.bool_] | None
+    ) -> None:
         self._whole, self._subdomain, self.number = whole, subdomain, number
         mine = np.flatnonzero(subdomain == number)
-        at_border, reached = np.zeros(len(mine), np.bool_), []
+        at_border, near, reached = np.zeros(len(mine), np.bool_), np.ones(len(mine), np.bool_), []
+        if treated is not None:
+            near = treated[mine]
         for addresses in whole.addresses.reshape(whole.q - 1, whole.stride):
             slots = addresses[mine]
-            outward = self._owner(slots) != number
+            node = slots % whole.stride
+            outward = subdomain[node] != number
             at_border |= outward
+            if treated is not None:
+                near |= treated[node]
             reached.append(slots[outward])
         outside = np.concatenate(reached)
         self.outside = outside[np.lexsort((outside, self._owner(outside)))]
@@ -122,16 +137,17 @@ class _Cut:
         self.ranges = _by_owner(self._owner(self.outside))
         stencils = whole.stencils
         self.links = self.owns(whole.walls.slot)
-        near = [rows[:, mine] if whole.isotropic else rows for rows in (stencils.beside, stencils.ends)]
+        around = [rows[:, mine] if whole.isotropic else rows for rows in (stencils.beside, stencils.ends)]
         behind = whole.parabolic.rows[:, self.links if whole.walls.varies else slice(0)]
-        beside = np.unique(np.concatenate([rows.ravel() for rows in (*near, behind)]))
+        beside = np.unique(np.concatenate([rows.ravel() for rows in (*around, behind)]))
         beside = beside[(beside >= 0) & (subdomain[beside] != number)]
         self.ghosts = beside[np.argsort(subdomain[beside], kind="stable")].astype(np.int64)
         self.ghost_ranges = _by_owner(subdomain[self.ghosts])
         wanted = -(-int(at_border.sum()) // ALIGNMENT) * ALIGNMENT
         at_border[np.flatnonzero(~at_border)[: max(0, wanted - int(at_border.sum()))]] = True
-        self._border = int(at_border.sum())
-        self.rows = np.concatenate((mine[at_border], mine[~at_border]))
+        last = _last(at_border | near)
+        self._border, self._last = int(at_border.sum()), int(last.sum())
+        self.rows = np.concatenate((mine[at_border], mine[~(at_border | last)], mine[last]))
         self._stride = row_stride(len(mine))
         self.own_slots = whole.q * self._stride
 
@@ -174,6 +190,7 @@ class _Cut:
             probe_opening=whole.probe_opening[probes],
             rheology=self._rheology(),
             border=self._border,
+            last=self._last,
             halo=len(self.outside),
             stencils=self._stencils(place),
             parabolic=self._parabolic(place),
@@ -244,6 +261,34 @@ class _Cut:
             velocity=outlets.velocity[links],
             weight=outlets.weight[links],
         )
+
+
+def _treated(whole: Lattice) -> NDArray[np.bool_]:
+    """Nodes, (stride,), at openings, and those whose own slots the passes over links read or write.
+
+    In an odd step a node touches slots of its neighbours in their place: what it collides is apart from what those
+    passes do if neither it nor a neighbour is among these.
+    """
+    treated, walls = np.zeros(whole.stride, np.bool_), whole.walls
+    for slots in (walls.slot, walls.inside, walls.upstream, whole.inlets.slot, whole.outlets.slot):
+        treated[slots % whole.stride] = True
+    treated[walls.nodes] = treated[whole.outlets.node] = treated[whole.probe_node] = True
+    return treated
+
+
+def _last(taken: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which nodes of a part come last: of those that are not taken the longest rows, so that few runs of rows break."""
+    count = len(taken)
+    ends = np.flatnonzero(np.diff(np.concatenate(([True], taken, [True]))))
+    first, length = ends[::2], np.diff(ends)[::2]
+    longest = np.argsort(-length, kind="stable")
+    reached = np.cumsum(length[longest])
+    number = max(0, count - row_stride(count - min(count // LAST, reached[-1] if len(reached) else 0)))
+    last = np.zeros(count, np.bool_)
+    for k in longest[: np.searchsorted(reached, number) + 1]:
+        last[first[k] : first[k] + length[k]] = True
+    last[np.flatnonzero(last)[number:]] = False
+    return last
 
 
 def _by_owner(owner: NDArray[np.integer]) -> dict[int, NDArray[np.int64]]:

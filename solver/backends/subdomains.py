@@ -10,7 +10,8 @@ touched by its owner in even steps and by the link's node in odd steps:
 Wall links come after the exchange, because interpolation reads what arrives from other parts; openings do not, because
 they read and write what stays in a part, and on the CPU are treated before it has come. Nodes at the border are the
 first rows of a part: once they have collided the exchange begins, and the others, which touch nothing of what is
-exchanged, collide while it is under way.
+exchanged, collide while it is under way. The last rows touch nothing of what openings and walls do, either: they
+collide while the mass that walls added is added up over all parts.
 """
 
 from abc import ABC, abstractmethod
@@ -127,7 +128,7 @@ class DividedDriver(ABC):
             driver.collide(even, 0, driver.lattice.border)
         arrive = self._exchange(self._buffers[even])
         for driver in self.drivers:
-            driver.collide(even, driver.lattice.border, driver.lattice.count)
+            driver.collide(even, driver.lattice.border, self._first_of_last(driver))
         if not self.on_host:  # a device treats the wall links of an opening's nodes with the opening
             arrive()
         if self._has_feedback:
@@ -143,6 +144,11 @@ class DividedDriver(ABC):
         if not even:
             self._add_momentum()
 
+    def _first_of_last(self, driver: LatticeDriver) -> int:
+        """First row of the nodes of a part that collide after walls; the end of all where none are treated."""
+        lattice = driver.lattice
+        return lattice.count - (lattice.last if self._walled else 0)
+
     def _feedback(self, even: bool) -> Callable[[], Limbs]:
         """Begin the sums that pressures and flows follow from. Those of outlets are of the step before, and may begin
         before the step does; those of inlets are of what has collided.
@@ -150,11 +156,16 @@ class DividedDriver(ABC):
         return self._begin_sum([driver.feedback_sums(even) for driver in self.drivers])
 
     def _treat_walls(self, step: int, even: bool) -> None:
-        """Treat the wall links, and take what they added in the whole domain off again."""
+        """Treat the wall links, and take what they added in the whole domain off again, which is added up while the last
+        nodes collide.
+        """
         walled = [driver for driver in self.drivers if len(driver.lattice.walls.slot)]
         for driver in walled:
             driver.treat_walls(step, even)
-        added = self._begin_sum([driver.mass_added(even) for driver in walled] or [np.zeros(LIMBS, np.int64)])()
+        wait = self._begin_sum([driver.mass_added(even) for driver in walled] or [np.zeros(LIMBS, np.int64)])
+        for driver in self.drivers:
+            driver.collide(even, self._first_of_last(driver), driver.lattice.count)
+        added = wait()
         for driver in walled:
             driver.correct_mass(even, added)
 

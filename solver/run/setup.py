@@ -124,8 +124,9 @@ def drive(nodes: Nodes, settings: SolveSettings, plan: Plan) -> Driver:
     if settings.ranks == 1:
         lattice = lay_out(nodes, settings, plan, settings.walls)
         return SubdomainsDriver(lattice, nodes.part, make) if nodes.part.any() else make(lattice)
+    last = choose_backend(settings.backend) != "cpu"
     # in one call, so that the lattice of what is around a part is let go before its driver is made
-    own = OwnPart.of_lattice(lay_out(nodes, settings, plan, settings.walls), nodes.part, world(), nodes.whole)
+    own = OwnPart.of_lattice(lay_out(nodes, settings, plan, settings.walls), nodes.part, world(), nodes.whole, last)
     return _part_driver(settings.backend)(own, make, world())
 
 

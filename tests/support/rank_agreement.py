@@ -79,7 +79,7 @@ def check(
     make : makes the driver of a lattice.
     divide : makes that of a part.
     """
-    divided = divide(OwnPart.of_lattice(lattice, part, ranks), make, ranks)
+    divided = divide(OwnPart.of_lattice(lattice, part, ranks, last=True), make, ranks)
     noise = 1e-3 * np.random.default_rng(0).standard_normal(lattice.slots)
     state = whole(divided)
     kind = state["populations"].dtype

@@ -26,7 +26,7 @@ from tests.solver.boundary.test_windkessel import cavern as with_windkessel
 from tests.solver.coupling.test_coupling import cavern as coupled
 from tests.solver.kernels.test_isotropy import laid_out
 from tests.support import garbage
-from tests.support.geometries import closed_box, random_cavern
+from tests.support.geometries import closed_box, nodes_from, random_cavern
 from tests.support.rank_agreement import Counting, check, random_parts
 from tests.support.simulator import make_fast
 
@@ -46,6 +46,17 @@ def cut_outlet() -> Case:
     nodes = random_cavern((8, 12, 5), 3)
     lattice = build_lattice(nodes, "trt", RATES, "bouzidi", "fp64")
     return lattice, 1e-3 * np.random.default_rng(1).random((8, 3)) * (10, 1, -1), nodes.position[:, 1]
+
+
+def wide() -> Case:
+    """A box so wide that in slabs of it some nodes are far from all that passes over links touch, which come last."""
+
+    def crossing(position: np.ndarray, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(len(position), 0.3), np.zeros(len(position), np.int64)
+
+    nodes = nodes_from(np.ones((30, 10, 10), bool), crossing)
+    lattice = build_lattice(nodes, "trt", RATES, "bouzidi", "fp32", force=(1e-5, 2e-5, -1e-5))
+    return lattice, np.ones((4, 1)), nodes.position[:, 2]
 
 
 def moving() -> Case:
@@ -69,6 +80,7 @@ CASES: dict[str, Callable[[], Case]] = {
     **{f"collision {name}": partial(walled, "bouzidi", "fp32", name) for name in ON_D3Q19},
     "fp16": lambda: walled("bouzidi", "fp16"),
     "a cut through an outlet": cut_outlet,
+    "nodes that come last": wide,
     "moving walls": moving,
     "outlets with feedback": lambda: with_windkessel()[1:],
     "inlets with feedback": lambda: coupled()[1:],

@@ -2,8 +2,8 @@
 """A lattice divided among ranks whose devices write into each other's memory.
 
 Messages and sums pass from device to device, and the host has no part in a step: many of them are one launch, as on one
-device. Each step takes off what the walls of the one before added on all ranks; then the inner nodes collide while
-those at the border do, and while what these leave for others is under way.
+device. Each step takes off what the walls of the one before added on all ranks; the inner nodes collide while those at
+the border do, and while what these leave for others is under way; the last ones while what walls added is added up.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -60,22 +60,23 @@ class PeerDriver(DistributedDriver):
         for number in range(2 * count):
             self._launch_step(number % 2 == 0, pending=number > 0 and self._mass is not None)
         if self._mass:
-            self._add_mass(False)
             self._driver.correct_mass(False)
 
     def _launch_step(self, even: bool, pending: bool) -> None:
         """A step, as :meth:`solver.backends.subdomains.DividedDriver._step` has it."""
-        driver = self._driver
-        if pending:
-            self._add_mass(not even)
+        driver, last = self._driver, self._first_of_last(self._driver)
         arrived = driver.queue.beside(lambda: self._pass_on(even, pending))
-        driver.collide(even, driver.lattice.border, driver.lattice.count, pending)
+        driver.collide(even, driver.lattice.border, last, pending)
         arrived()
         if self._has_feedback:
             if self._feedback_of_step:
                 self._add_feedback(even)
             driver.apply_feedback(0)
         driver.treat_links(even)
+        if self._mass:
+            added = driver.queue.beside(lambda: self._add_mass(even))
+            driver.collide(even, last, driver.lattice.count)
+            added()
         if not even:
             self._add_momentum()
 

@@ -3,6 +3,7 @@
 
 import logging
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import fsum
 
@@ -10,9 +11,10 @@ import numba
 import numpy as np
 import pytest
 
+from solver.backends import subdomains
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import build_lattice
-from solver.backends.splitting import split
+from solver.backends.splitting import LAST, split
 from solver.backends.subdomains import SubdomainsDriver
 from solver.boundary.walls import WALLS
 from solver.domain import nodes as node_arrays
@@ -156,6 +158,39 @@ def test_halos_hold_one_slot_a_link_and_border_nodes_come_first():
             assert halo.stop - halo.start == len(parts[peer].send_slots[one.number]) == wanted
         sent = np.concatenate(list(one.send_slots.values()))
         assert len(np.unique(sent)) == len(sent)
+
+
+def slabs(seed: int) -> tuple[Nodes, np.ndarray]:
+    """A pipe along a random direction, in three slabs, and the part of each node."""
+    direction = np.random.default_rng(seed).integers(1, 5, 3)
+    nodes = pipe(tuple(direction.tolist()), 9.3, 40)
+    order = np.argsort(nodes.position @ direction, kind="stable")
+    part = np.empty(nodes.count, np.int64)
+    part[order] = np.arange(nodes.count) * 3 // nodes.count
+    return nodes, part
+
+
+@pytest.mark.parametrize(("walls", "seed"), list(product(WALLS, [1, 2])))
+def test_what_collides_last_touches_nothing_that_links_do(walls, seed, monkeypatch):
+    """In no step a population of them: so they may collide after openings and walls, and parts are the whole."""
+    nodes, part = slabs(seed)
+    lattice = build_lattice(nodes, "trt", RATES, walls, "fp32", force=FORCE)
+    parts = split(lattice, part, last=True)
+    for one in (each.lattice for each in parts):
+        assert 0 < one.last <= one.count / LAST
+        assert (one.count - one.last) % 64 == 0
+        last = np.arange(one.count - one.last, one.count)
+        even = np.arange(Q)[:, None] * one.stride + last
+        odd = np.concatenate((last[None], one.addresses.reshape(Q - 1, -1)[:, last].astype(np.int64)))
+        links = (one.walls.slot, one.walls.inside, one.walls.upstream, one.walls.nodes, one.inlets.slot)
+        outlets = np.arange(Q)[:, None] * one.stride + one.outlets.node
+        touched = np.concatenate([*links, one.outlets.slot, outlets.ravel()])
+        assert not np.isin(even, touched).any()
+        assert not np.isin(odd, touched).any()
+        assert max(even.max(), odd.max()) < Q * one.stride  # nothing of other parts
+    monkeypatch.setattr(subdomains, "split", partial(split, last=True))
+    values = 1e-3 * np.random.default_rng(seed).random((8, lattice.columns))
+    assert_equal_bits(lattice, part, values)
 
 
 def plane_links(size: int) -> int:
