@@ -118,10 +118,10 @@ class OwnPart:
         lattice : of the whole domain, or of the surroundings of the own part.
         subdomain : (lattice.count,) the rank that each of its nodes belongs to.
         ranks : all of them.
-        whole : all nodes, where the lattice is that of surroundings.
+        whole : all nodes, where the lattice is that of surroundings, whose addresses are overwritten.
         last : whether some nodes collide after walls, while ranks wait for the sum of the mass that these added.
         """
-        (part,) = split(lattice, subdomain, {ranks.rank}, last)
+        (part,) = split(lattice, subdomain, {ranks.rank}, last, in_place=whole is not None)
         walls = part.lattice.walls
         links, near = ranks.begin_sum(np.array([len(walls.slot), len(walls.nodes)]))().tolist()
         moving = bool(ranks.largest(np.array([walls.moving], np.int64))[0])

@@ -8,6 +8,7 @@ message is one piece of the array on one side and a list of the owner's slots on
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from solver.boundary.parabolic_walls import ParabolicWalls
 from solver.boundary.walls import WallLinks
 from solver.domain.addresses import ALIGNMENT, row_stride
 from solver.domain.stencils import Stencils
+from solver.domain.whole import row_blocks
 from solver.kernels.rheology import Rheology
 from solver.kernels.velocity_sets import velocity_set
 
@@ -58,7 +60,11 @@ class Subdomain:
 
 
 def split(
-    whole: Lattice, subdomain: NDArray[np.integer], wanted: Collection[int] | None = None, last: bool = False
+    whole: Lattice,
+    subdomain: NDArray[np.integer],
+    wanted: Collection[int] | None = None,
+    last: bool = False,
+    in_place: bool = False,
 ) -> list[Subdomain]:
     """Lattices of the subdomains of a domain.
 
@@ -68,6 +74,8 @@ def split(
     subdomain : (N,) number of the subdomain of each node, 0, 1, ...
     wanted : numbers of those that are laid out; all if not given.
     last : whether some nodes of each collide after walls, see :attr:`solver.backends.lattice.Lattice.last`.
+    in_place : whether the addresses of the whole, which take a fifth of a rank's memory, are no more needed afterwards:
+        those of the one that is wanted are put in their place.
     """
     treated = _treated(whole) if last else None
     cuts = [_Cut(whole, subdomain, number, treated) for number in np.unique(subdomain).tolist()]
@@ -77,7 +85,7 @@ def split(
     return [
         Subdomain(
             number=cut.number,
-            lattice=cut.lattice(place),
+            lattice=cut.lattice(place, in_place),
             rows=cut.rows,
             wall_links=np.flatnonzero(cut.links),
             inlet_links=np.flatnonzero(cut.owns(whole.inlets.slot)),
@@ -166,23 +174,36 @@ class _Cut:
         foreign = self._subdomain[node] != self.number
         found = np.searchsorted(self.outside, slots[foreign], sorter=self._ascending)
         local[foreign] = self.own_slots + self._ascending[found]
-        return local.astype(np.uint32 if self.own_slots + len(self.outside) < 2**32 else np.uint64)
+        return local.astype(self._kind)
 
-    def lattice(self, place: NDArray[np.int64]) -> Lattice:
+    @property
+    def _kind(self) -> Any:
+        """Type of slots."""
+        return np.uint32 if self.own_slots + len(self.outside) < 2**32 else np.uint64
+
+    def _addresses(self, place: NDArray[np.int64], in_place: bool) -> Slots:
+        """Addresses of its links, a direction after another; in place each ends before the next of the whole begins."""
+        whole, count, size = self._whole, len(self.rows), (self._whole.q - 1) * self._stride
+        back = velocity_set(whole.q).opposite[1:]
+        fits = in_place and whole.addresses.dtype == self._kind
+        local = whole.addresses[:size] if fits else np.empty(size, self._kind)
+        for i, addresses in enumerate(whole.addresses.reshape(whole.q - 1, whole.stride)):
+            own, begin = addresses[self.rows], i * self._stride
+            for some in row_blocks(count):
+                local[begin + some.start : begin + some.stop] = self.localise(own[some], place)
+            padding = np.arange(count, self._stride)  # these nodes have their own
+            local[begin + count : begin + self._stride] = back[i] * self._stride + padding
+        return local
+
+    def lattice(self, place: NDArray[np.int64], in_place: bool = False) -> Lattice:
         """The lattice of the subdomain."""
         whole, count = self._whole, len(self.rows)
-        addresses = whole.addresses.reshape(whole.q - 1, whole.stride)
-        back = velocity_set(whole.q).opposite[1:]
-        local = np.empty((whole.q - 1, self._stride), self.localise(addresses[0, :1], place).dtype)
-        for i in range(whole.q - 1):
-            local[i, :count] = self.localise(addresses[i, self.rows], place)
-            local[i, count:] = back[i] * self._stride + np.arange(count, self._stride)  # padding nodes have their own
         probes = self._subdomain[whole.probe_node] == self.number
         return replace(
             whole,
             count=count,
             stride=self._stride,
-            addresses=local.ravel(),
+            addresses=self._addresses(place, in_place),
             walls=self._walls(place),
             inlets=self._inlets(place),
             outlets=self._outlets(place),

@@ -156,7 +156,7 @@ class DividedDriver(ABC):
         return self._begin_sum([driver.feedback_sums(even) for driver in self.drivers])
 
     def _treat_walls(self, step: int, even: bool) -> None:
-        """Treat the wall links, and take what they added in the whole domain off again, which is added up while the last
+        """Treat the wall links, and take what they added in the whole domain off again; it is added up while the last
         nodes collide.
         """
         walled = [driver for driver in self.drivers if len(driver.lattice.walls.slot)]

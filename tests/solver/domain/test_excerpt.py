@@ -96,7 +96,7 @@ def test_a_part_of_its_surroundings_is_that_of_the_whole(name, count, seed):
     whole, sizes = split(lay_out(on(nodes)), part), []
     for wanted in whole:
         around = on(excerpt(InMemory(nodes), ThreadRank(wanted.number, count)))
-        (found,) = split(lay_out(around), around.part, {wanted.number})
+        (found,) = split(lay_out(around), around.part, {wanted.number}, in_place=True)
         found = replace(found, rows=around.rows[found.rows].astype(np.int64), wall_links=wanted.wall_links)
         assert differing(found, wanted) == []
         sizes.append(around.count)
