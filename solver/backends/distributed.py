@@ -244,7 +244,9 @@ class DistributedDriver(DividedDriver):
 
     def _gather(self, read: Callable[[LatticeDriver], Held]) -> Held:
         held = read(self._driver)
-        return type(held)(*(array[..., self._ascending] for array in held.arrays()))
+        kind, left = type(held), held.arrays()[::-1]
+        del held  # each array is let go once it is in order, or there would be twice the flow
+        return kind(*(left.pop()[..., self._ascending] for _ in range(len(left))))
 
     def state(self) -> dict[str, Any]:
         """All that the next steps depend on, of which nodes and links are those of this rank."""
