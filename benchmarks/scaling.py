@@ -4,16 +4,18 @@
     make mpi
     python benchmarks/scaling.py --ranks 2 3 4 --json results.json
 
-A step of a rank is: nodes at the border collide; then the others, while messages travel; then walls and openings, and
-one sum over all ranks that it waits for. Two things are done with this.
+A step of a rank is: nodes at the border collide; then the others, while messages travel; then walls and openings; then
+the last nodes, while one sum over all ranks is made. Three things are done with this.
 
 *Checked here*: ranks of one thread run a tree of vessels. The processor time of a step, without waiting, is foretold
 from the cost of a node, a wall link, a cut link and a message, which all ranks measure at the same time on another tree
 each; that tree is undivided. Time of processors, since ranks share cores: what waiting costs is not checked.
 
+*Checked on devices*: the steps of 2 and 4 devices of one machine that were measured, from those of one.
+
 *Foretold*: 2 to 1,024 devices of the speeds that one H200 was measured to have, for latencies and a bandwidth. Links
 between parts are those of a tree of vessels that is divided into 2 to 1,024 parts here, or of cubes with neighbours on
-all sides. Nothing of it was measured on several devices.
+all sides. Nothing of it was measured on several machines.
 """
 
 import argparse
@@ -22,10 +24,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil, log2
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +43,10 @@ from solver.backends.communicator import Communicator, world  # noqa: E402
 from solver.backends.cpu.cpu_driver import CpuDriver  # noqa: E402
 from solver.backends.distributed import DistributedDriver, OwnPart  # noqa: E402
 from solver.backends.lattice import Lattice, build_lattice  # noqa: E402
+from solver.backends.splitting import LAST, split  # noqa: E402
 from solver.domain.division import divide  # noqa: E402
 from solver.domain.nodes import Nodes  # noqa: E402
-from solver.domain.partition import partition  # noqa: E402
+from solver.domain.partition import BALANCE, partition  # noqa: E402
 from solver.kernels.collision import relaxation_rates  # noqa: E402
 from solver.kernels.sums import LIMBS  # noqa: E402
 from solver.ranks.launch import environment, require_mpi  # noqa: E402
@@ -54,11 +58,19 @@ POPULATION_BYTES = 4
 H200_NODES = (1e5, 2e5, 1e6, 5e6, 2.01e7)
 H200_STEP_S = (12.4e-6, 17.4e-6, 1e6 / 13.7e9, 5e6 / 17.5e9, 2.01e7 / 19.6e9)
 """Fluid nodes of the tree in fp32, and time of a step: benchmarks/results/2026-11-22-bench-h200.json."""
-H200_COPY, WALL_SHARE, LAUNCH_S, LAUNCHES = 4.16e12, 0.17, 4e-6, 5
-"""Bytes copied a second (same record), part of a step that walls and openings take (docs/records/performance.md); and
-what was not measured: a launch, and more of them in a step than one device needs."""
-LINK_BYTES = 144
-"""That a device moves for a cut link: two sectors of 32 bytes and two packed numbers at each end."""
+H200_COPY, H100_COPY, WALL_SHARE = 4.16e12, 2.9e12, 0.17
+"""Bytes copied a second (same record; of the H100 as much of what its maker states as of the H200), and part of a step
+that walls and openings take (docs/records/performance.md)."""
+OF_RANKS_S = 2e-5
+"""What a step of 2 and 4 H100 takes beside its nodes, at most: launches, packing, and the sum of the mass, which was
+waited for when this was measured (`MEASURED`: 16 to 20 us at 1.3 to 10 million nodes a device)."""
+MEASURED = ROOT / "benchmarks" / "results" / "2026-11-28-ranks-peers.json"
+"""Steps of one, two and four H100 whose messages go from device to device."""
+SECTOR_BYTES, WARP, PARTS = 32, 32, 64
+"""That memory is read and written by; threads that ask together; parts in which such sectors are counted."""
+LISTED_BYTES = 25
+"""That a cut link takes besides: its places at both ends and the neighbour's number (13), the packed number, written
+and read (8), and that of the halo (4)."""
 TOTALS = (2e7, 1e8, 5e8, 1e9, 1e10)
 DEVICES = tuple(2**k for k in range(1, 11))
 SIZES = np.geomspace(1e3, 1e9, 6001)
@@ -87,34 +99,111 @@ class Network:
         return self.latency_s * ceil(log2(devices))
 
 
-def one_device_s(nodes: float) -> float:
-    """A step of one device; its smallest and its largest lattice have the speed of those that were measured."""
-    if nodes > H200_NODES[-1]:
-        return nodes / H200_NODES[-1] * H200_STEP_S[-1]
-    return float(np.exp(np.interp(np.log(nodes), np.log(H200_NODES), np.log(H200_STEP_S))))
+def one_device_s(nodes: float, at: Sequence[float] = H200_NODES, steps_s: Sequence[float] = H200_STEP_S) -> float:
+    """A step of one device, whose largest lattice has the speed of those that were measured."""
+    if nodes > at[-1]:
+        return nodes / at[-1] * steps_s[-1]
+    return float(np.exp(np.interp(np.log(nodes), np.log(at), np.log(steps_s))))
 
 
-def device_s(nodes: float, devices: int, surface: float, network: Network) -> float:
-    """A step of one of several devices with so many nodes each; `surface` is its cut links over nodes^(2/3)."""
-    links, alone = surface * nodes ** (2 / 3), one_device_s(nodes)
-    inner = (1 - WALL_SHARE) * alone * (1 - min(1.0, links / LINKS_A_FACE / nodes))
+def beside_s(alone_s: float, sum_s: float) -> float:
+    """What ranks wait for the sum of the mass beyond the time that the last nodes take."""
+    return max(0.0, sum_s - (1 - WALL_SHARE) * alone_s / LAST)
+
+
+def device_s(nodes: float, devices: int, surface: float, network: Network, link_bytes: float) -> float:
+    """A step of the slowest of several devices with so many nodes each.
+
+    Parameters
+    ----------
+    nodes, devices : of each, and how many.
+    surface : cut links over nodes^(2/3).
+    network : between the devices.
+    link_bytes : that a device moves for a cut link, see :func:`moved_bytes`.
+    """
+    links, alone = surface * nodes ** (2 / 3), (1 + BALANCE) * one_device_s(nodes)
+    inner = (1 - WALL_SHARE) * alone * (1 - 1 / LAST - min(1 - 1 / LAST, links / LINKS_A_FACE / nodes))
     late = max(0.0, network.travel_s(links) - inner)
-    return alone + links * LINK_BYTES / H200_COPY + late + network.sum_s(devices) + LAUNCHES * LAUNCH_S
+    waits = late + beside_s(alone, network.sum_s(devices))
+    return alone + links * link_bytes / H200_COPY + waits + OF_RANKS_S
 
 
-def foretold(network: Network, surfaces: dict[int, float]) -> dict[str, object]:
+def sectors(slots: NDArray[np.integer]) -> int:
+    """Sectors of memory that warps ask for which read such slots of populations, (K,), one a thread."""
+    held = np.append(slots, np.repeat(slots[-1:], -len(slots) % WARP)).astype(np.int64)
+    held = np.sort((held * POPULATION_BYTES // SECTOR_BYTES).reshape(-1, WARP), axis=1)
+    return len(held) + int(np.count_nonzero(np.diff(held, axis=1)))
+
+
+def moved_bytes(nodes: Nodes, count: int) -> dict[str, float]:
+    """Bytes that a device moves a step for a cut link, between even steps, which gather what they send, and odd ones,
+    which scatter what they get and whose nodes reach the halo besides their neighbours.
+    """
+    lattice = laid_out(nodes)
+    parts = split(lattice, partition(nodes, count), last=True)
+    links = sum(part.lattice.halo for part in parts)
+    listed = sum(sectors(slots) for part in parts for slots in part.send_slots.values()) / links
+    whole, divided = (
+        sum(
+            sectors(slots[: each.count])
+            for each in lattices
+            for slots in each.addresses.reshape(each.q - 1, each.stride)
+        )
+        for lattices in ([lattice], [part.lattice for part in parts])
+    )
+    reached = (divided - whole) / links
+    even, odd = listed * SECTOR_BYTES, 2 * (listed + reached) * SECTOR_BYTES
+    return {
+        "sectors_of_lists": round(listed, 3),
+        "more_sectors_of_odd_steps": round(reached, 3),
+        "bytes": round(LISTED_BYTES + (even + odd) / 2, 1),
+    }
+
+
+def checked_on_devices(link_bytes: float) -> list[dict[str, Any]]:
+    """Steps of several devices of one machine that were measured, and what the model gives from those of one: without
+    the network, which nothing of a step waited for, and with `OF_RANKS_S`, which comes from them.
+    """
+    rows = [row for row in json.loads(MEASURED.read_text())["speed"] if row.get("way", "peers") == "peers"]
+    step_s = {(row["nodes"], row["ranks"]): 1e-6 * float(np.median(row["step_us"])) for row in rows}
+    ones = sorted(key for key in step_s if key[1] == 1)
+    sizes, alone_s = [size for size, _ in ones], [step_s[key] for key in ones]
+    found = []
+    for row in rows:
+        size, ranks, measured = row["nodes"], row["ranks"], step_s[row["nodes"], row["ranks"]]
+        if ranks > 1 and size / ranks >= sizes[0]:
+            links = row["exchange"]["bytes"] / POPULATION_BYTES
+            wanted = one_device_s(size / ranks, sizes, alone_s) + links * link_bytes / H100_COPY + OF_RANKS_S
+            found.append(
+                {
+                    "nodes": size,
+                    "devices": ranks,
+                    "step_us": {"foretold": round(1e6 * wanted, 1), "measured": round(1e6 * measured, 1)},
+                    "deviation": round(wanted / measured - 1, 3),
+                }
+            )
+    return found
+
+
+def foretold(network: Network, surfaces: dict[int, float], link_bytes: float) -> dict[str, object]:
     """Efficiency by number of devices, and where a strong one falls below the floor.
 
     Parameters
     ----------
     network : between the devices.
     surfaces : of the part with the most cut links, by number of devices.
+    link_bytes : that a device moves for a cut link.
     """
 
     def efficiency(nodes: float, devices: int) -> float:
-        return one_device_s(nodes * devices) / devices / device_s(nodes, devices, surfaces[devices], network)
+        return (
+            one_device_s(nodes * devices) / devices / device_s(nodes, devices, surfaces[devices], network, link_bytes)
+        )
 
-    weak = {n: one_device_s(WEAK_NODES) / device_s(WEAK_NODES, n, surface, network) for n, surface in surfaces.items()}
+    weak = {
+        n: one_device_s(WEAK_NODES) / device_s(WEAK_NODES, n, surface, network, link_bytes)
+        for n, surface in surfaces.items()
+    }
     strong = {f"{total:g}": {n: efficiency(total / n, n) for n in surfaces} for total in TOTALS}
     least = {n: next(size for size in SIZES if efficiency(size, n) >= STRONG_FLOOR) for n in surfaces}
     return {
@@ -264,7 +353,7 @@ def checked(arguments: argparse.Namespace, ranks: int) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=float, default=4e5, help="of the tree that ranks run")
+    parser.add_argument("--nodes", type=float, default=2e6, help="of the tree that ranks run")
     parser.add_argument("--ranks", type=int, nargs="*", default=[2, 3, 4], help="with which it is checked")
     parser.add_argument("--steps", type=int, default=20, help="of each turn, even")
     parser.add_argument("--repeats", type=int, default=5)
@@ -277,14 +366,17 @@ def main() -> None:
     if arguments.rank:
         measure(arguments)
         return
-    load, vessels = list(os.getloadavg()), surfaces_of_vessels(vessel_tree(arguments.nodes))
+    load, nodes = list(os.getloadavg()), vessel_tree(arguments.nodes)
+    vessels, moved = surfaces_of_vessels(nodes), moved_bytes(nodes, PARTS)
     results = {
         **provenance(arguments),
         "load": load,
         "checked": [checked(arguments, ranks) for ranks in arguments.ranks],
+        "moved_for_a_cut_link": moved,
+        "checked_on_devices": checked_on_devices(moved["bytes"]),
         "surfaces_of_vessels": {n: round(surface, 2) for n, surface in vessels.items()},
         "foretold": [
-            {"parts": parts, "network": asdict(network), **foretold(network, surfaces)}
+            {"parts": parts, "network": asdict(network), **foretold(network, surfaces, moved["bytes"])}
             for parts, surfaces in (("vessels", vessels), ("cubes", dict.fromkeys(DEVICES, float(CUBE_LINKS))))
             for network in (Network(latency, arguments.bandwidth) for latency in arguments.latency)
         ],
