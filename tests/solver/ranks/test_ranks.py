@@ -4,6 +4,7 @@
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -191,6 +192,8 @@ def test_runs_of_two_and_three_ranks_that_are_ended_go_on_to_the_bits_of_one_pro
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 1
     assert f"stopped by signal {signal.SIGTERM:d} after step" in errors
+    way = r"messages through the host, at most \S+ MB a rank and step in \S+ us: latency \S+ us, \S+ GB/s"
+    assert re.search(way, errors)
     process = begun(tmp_path, replace(wanted, ranks=3))
     killed = time.monotonic()
     os.kill(ranks_below(tmp_path)[1], signal.SIGKILL)
