@@ -164,7 +164,8 @@ class DividedDriver(ABC):
             driver.treat_walls(step, even)
         wait = self._begin_sum([driver.mass_added(even) for driver in walled] or [np.zeros(LIMBS, np.int64)])
         for driver in self.drivers:
-            driver.collide(even, self._first_of_last(driver), driver.lattice.count)
+            if driver.lattice.last:
+                driver.collide(even, self._first_of_last(driver), driver.lattice.count)
         added = wait()
         for driver in walled:
             driver.correct_mass(even, added)
