@@ -32,7 +32,7 @@ from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.solver.run.test_checkpoint import KilledError, files, kept, killed_at, pulsatile, run, short_pipe, start
 from tests.solver.run.test_coarse import drawn
-from tests.solver.run.test_cycle_variation import pulsing
+from tests.solver.run.test_cycle_variation import MOMENTS, UNEVEN, pulsing
 from tests.solver.run.test_fallback import underrated
 from tests.solver.run.test_simulation import settings
 from tests.support import peer_checks, rank_blocks
@@ -274,7 +274,12 @@ def test_ranks_that_hand_a_flow_over_leave_the_bits_of_one_process(name, mpirun,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_ranks_average_cycles_to_the_bits_of_one_process(ranks, mpirun, tmp_path):
+def test_ranks_average_cycles_to_the_bits_of_one_process(ranks, mpirun, tmp_path, monkeypatch):
+    """Cycles that differ, as walls move at other moments in each: here, and in the processes of ranks."""
+    monkeypatch.setattr(MOMENTS, UNEVEN)
+    module = "solver.boundary.parabolic_walls"  # of which that number is read
+    (tmp_path / "sitecustomize.py").write_text(f"import {module} as walls\n\nwalls.WALL_PAIRS = {UNEVEN}\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
     nodes, wanted = pipe((1, 2, 3), 3.2, 9, spacing_mm=0.5), pulsing(tmp_path)
     save(nodes, tmp_path / "nodes.h5")
     whole = run(nodes, wanted, tmp_path / "whole")
