@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.boundary.opening_walls import flow_parts
 from solver.boundary.openings import (
     InletFeedback,
     InletLinks,
@@ -229,13 +230,14 @@ def build_lattice(
     columns = np.arange(len(nodes.openings) + 1, dtype=np.int32) if columns is None else columns
     probe_node, probe_opening = opening_nodes(nodes)
     links = wall_links(nodes, addresses, stride, walls, real, moving, slip, parabolic)
+    parts = flow_parts(nodes, slip) if parabolic else np.ones(len(nodes.openings))
     return Lattice(
         count=nodes.count,
         stride=stride,
         addresses=addresses,
         walls=links,
-        inlets=inlet_links(nodes, addresses, stride, profiles, columns, real),
-        outlets=outlet_links(nodes, addresses, stride, columns, real),
+        inlets=inlet_links(nodes, addresses, stride, profiles, columns, real, parts),
+        outlets=outlet_links(nodes, addresses, stride, columns, real, parts),
         probe_node=probe_node,
         probe_opening=probe_opening,
         openings=len(nodes.openings),

@@ -267,6 +267,7 @@ class _Cut:
             column=inlets.column[mine],
             rows=inlets.rows[mine],
             weight=np.ascontiguousarray(inlets.weight[:, mine]),
+            part=inlets.part[mine],
         )
 
     def _outlets(self, place: NDArray[np.int64]) -> OutletLinks:
@@ -281,6 +282,7 @@ class _Cut:
             normal=outlets.normal[links],
             velocity=outlets.velocity[links],
             weight=outlets.weight[links],
+            part=outlets.part[links],
         )
 
 

@@ -26,16 +26,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.boundary.cap_profile import CapProfile
 from solver.domain.border import Border
 from solver.domain.nodes import Neighbours, Nodes, Opening
 from solver.kernels.d3q19 import Q
-from solver.kernels.velocity_sets import velocity_set
 
 INLET_LAYERS = 3
 """Layers of nodes at an inlet whose flow turns back over which tau is raised."""
-HARMONICS = 8
-"""Degree of the harmonic polynomials in the velocity over a cap. K of eight rectangles drawn at random, 1.4 to 3.4 as
-wide as high, 6 to 16 nodes across, is within 1.3 % of its series; with degree 4 within 5 %."""
 
 
 @dataclass(frozen=True)
@@ -135,37 +132,9 @@ def _raised(
 
 
 def friction_factor(nodes: Nodes, opening: Opening) -> float:
-    """K = A^2 / integral of phi, where Laplace(phi) = -1 on the cap and phi = 0 on its rim; A in lattice units.
-
-    The profile of the opening's links is psi = phi/max(phi), whose Laplacian is the same all over the cap:
-
-        psi = -g r^2/4 + a harmonic polynomial,     K = g A^2 / integral of psi,     g = 1/max(phi)
-
-    by least squares over the middles of the links that lie within the rim. The integral is that of the links' fluxes.
-    """
-    psi, place, flux = _cap_profile(nodes, opening)
-    within = psi > 0
-    on_cap = (place - opening.centre_mm) @ opening.across / opening.radius_mm
-    z = on_cap[within] @ (1, 1j)
-    powers = z[:, None] ** np.arange(HARMONICS + 1)
-    terms = np.concatenate((-(np.abs(z[:, None]) ** 2) / 4, powers.real, powers.imag[:, 1:]), axis=1)
-    curvature = np.linalg.lstsq(terms, psi[within], rcond=1e-6)[0][0] * (nodes.spacing_mm / opening.radius_mm) ** 2
-    area = opening.area_mm2 / nodes.spacing_mm**2
-    return float(curvature * area**2 / (psi @ flux))
-
-
-def _cap_profile(nodes: Nodes, opening: Opening) -> tuple[NDArray[np.float64], ...]:
-    """Developed velocity at the middles of all links through an opening, (L,), these places, (L, 3), mm, and what each
-    link carries of a uniform flow; the same on all ranks.
-    """
-    mine = (nodes.opening_link_opening == opening.id) & nodes.is_own[nodes.opening_link_node]
-    node, direction, stencil = nodes.opening_link_node[mine], nodes.opening_link_direction[mine], velocity_set(nodes.q)
-    middle = nodes.position[node] + 0.5 * stencil.velocities[direction]
-    profile, number = nodes.opening_link_profile[mine].astype(np.float64), nodes.rows[node] * nodes.q + direction
-    psi, place, direction, number = (nodes.ranks.join(each) for each in (profile, middle.ravel(), direction, number))
-    order = np.argsort(number)
-    flux = stencil.flux(direction[order], np.asarray(opening.normal))
-    return psi[order], nodes.place_of(place.reshape(-1, 3)[order]), flux
+    """K = A^2 / integral of phi, where Laplace(phi) = -1 on the cap and phi = 0 on its rim; A in lattice units."""
+    profile, area = CapProfile.of(nodes, opening), opening.area_mm2 / nodes.spacing_mm**2
+    return profile.curvature * area**2 / profile.flow
 
 
 def _layers(

@@ -38,7 +38,7 @@ from solver.kernels.velocity_sets import velocity_set
 @dataclass(frozen=True)
 class InletLinks:
     """Links through inlets. What enters through link k is sum_r weight[r, k] boundary_values[column[k] + r], r <
-    rows[k].
+    rows[k], of which a part is flow.
 
     Attributes
     ----------
@@ -46,6 +46,7 @@ class InletLinks:
     opening : (K,) int32, index of the opening, its id less one.
     column, rows : (K,) int32, the opening's first column in the boundary values, and how many it has there.
     weight : (R, K) share of the flow that each column stands for, R the most that an inlet has.
+    part : (K,) of what enters that counts as flow, see :mod:`solver.boundary.opening_walls`.
     """
 
     slot: NDArray[np.unsignedinteger]
@@ -53,6 +54,7 @@ class InletLinks:
     column: NDArray[np.int32]
     rows: NDArray[np.int32]
     weight: NDArray[np.floating]
+    part: NDArray[np.floating]
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class OutletLinks:
     normal : (K, 3), unit vector out of the vessel.
     velocity : (K, 3), c_i of the link.
     weight : (K,), w_i of the link.
+    part : (K,) of what enters that counts as flow, see :mod:`solver.boundary.opening_walls`.
     """
 
     node: NDArray[np.int32]
@@ -79,11 +82,12 @@ class OutletLinks:
     normal: NDArray[np.floating]
     velocity: NDArray[np.floating]
     weight: NDArray[np.floating]
+    part: NDArray[np.floating]
 
     def entering(self, velocity: NDArray[np.floating]) -> NDArray[np.floating]:
-        """What comes in through each link in a step where fluid has the velocity (3, N): -6 w_i c_i.u, (K,)."""
+        """Flow that comes in through each link in a step where fluid has the velocity (3, N): -6 w_i c_i.u, (K,)."""
         at_links = velocity[:, np.repeat(self.node, np.diff(self.first))]
-        entered: NDArray[np.floating] = -6 * self.weight * (self.velocity.T * at_links).sum(axis=0)
+        entered: NDArray[np.floating] = -6 * self.part * self.weight * (self.velocity.T * at_links).sum(axis=0)
         return entered
 
 
@@ -203,8 +207,9 @@ def make_outlet(
     link.
 
     The first takes the node's populations after collision, before any of its links is treated; the second treats the
-    k-th link at an outlet. `links` are the arrays slot, column, normal, velocity and weight of :class:`OutletLinks`,
-    ``boundary_values[row + column]`` is drho on the cap; `entered` gets what came in through each link.
+    k-th link at an outlet. `links` are the arrays slot, column, normal, velocity, weight and part of
+    :class:`OutletLinks`, ``boundary_values[row + column]`` is drho on the cap; `entered` gets the flow that came in
+    through each link.
 
     The parameters are those of :mod:`solver.kernels`.
     """
@@ -221,7 +226,7 @@ def make_outlet(
 
     @node_function
     def treat(f: Any, k: int, flow: Any, links: Any, boundary_values: Any, row: int, entered: Any) -> None:
-        slot, column, normal, velocity, weight = links
+        slot, column, normal, velocity, weight, part = links
         rho, x, y, z = flow
         place = slot[k]
         leaving = load_slot(f, place)
@@ -229,7 +234,7 @@ def make_outlet(
         c = velocity[k, 0], velocity[k, 1], velocity[k, 2]
         kinetic = rho * quadratic(c, (x, y, z)) * (one if out >= zero else zero)
         store_slot(f, place, two * weight[k] * (boundary_values[row + column[k]] + kinetic) - leaving)
-        entered[k] = load_slot(f, place) - leaving
+        entered[k] = part[k] * (load_slot(f, place) - leaving)
 
     return flow_at, treat
 
@@ -241,6 +246,7 @@ def inlet_links(
     profiles: Mapping[str, Profile],
     columns: NDArray[np.int32],
     real: Any,
+    parts: NDArray[np.float64],
 ) -> InletLinks:
     """Links through inlets.
 
@@ -250,6 +256,7 @@ def inlet_links(
     profiles : velocity over each inlet, by name.
     columns : (openings + 1,) where the columns of each opening begin in the boundary values, and how many there are.
     real : type of the weights.
+    parts : (openings,) of what enters that count as flow.
 
     Raises
     ------
@@ -270,12 +277,18 @@ def inlet_links(
         opening=index,
         column=columns[index],
         rows=rows_of_opening[index],
-        weight=weight.astype(real),
+        weight=(weight / parts[index]).astype(real),
+        part=parts[index].astype(real),
     )
 
 
 def outlet_links(
-    nodes: Nodes, addresses: NDArray[np.unsignedinteger], stride: int, columns: NDArray[np.int32], real: Any
+    nodes: Nodes,
+    addresses: NDArray[np.unsignedinteger],
+    stride: int,
+    columns: NDArray[np.int32],
+    real: Any,
+    parts: NDArray[np.float64],
 ) -> OutletLinks:
     """Links through outlets, sorted by node: all links of a node need its populations before any is replaced.
 
@@ -286,6 +299,7 @@ def outlet_links(
     stride : of the lattice.
     columns : (openings + 1,) where the columns of each opening begin in the boundary values.
     real : NumPy type that is computed with.
+    parts : (openings,) of what enters that count as flow.
     """
     rows, stencil = np.flatnonzero(_of_role(nodes, "outlet")[nodes.opening_link_opening]), velocity_set(nodes.q)
     rows = rows[np.lexsort((nodes.opening_link_direction[rows], nodes.opening_link_node[rows]))]
@@ -302,6 +316,7 @@ def outlet_links(
         normal=normals[index],
         velocity=stencil.velocities[direction].astype(real),
         weight=stencil.weights[direction].astype(real),
+        part=parts[index].astype(real),
     )
 
 

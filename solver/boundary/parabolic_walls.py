@@ -27,9 +27,16 @@ In corners a link may end at a wall on both sides. Such a link bounces back half
 that of the parabola which is 0 at both walls is given to a wall half a link away or more. It is at most nine tenths of
 the node's velocity: the wall follows the node some steps later, and more than all of its velocity would grow. Left
 half-way, the corners of a square duct whose walls are 0.95 spacings from their nodes took 1.5 % of the flow away, 10
-nodes across. At nodes beside openings half of the links are such that the link back leaves through the cap: these get
-what a straight line has that is 0 at the wall, u - u/(2q), within nine tenths of u both ways. Without it a duct was up
-to 6 % narrower in front of its outlet than elsewhere.
+nodes across.
+
+At nodes beside openings half of the links are such that the link back leaves through the cap. They meet
+u + u'/2 + s Lambda u'' half-way, too, and the parabola that is 0 at q asks for u' = -u/q - (q/2) u''. Its second
+derivative is that of developed flow through the cap (:mod:`solver.boundary.cap_profile`), as a part of u:
+
+    u_w = u - u/(2q) + (s Lambda - q/4) u'',
+
+within nine tenths of u both ways. Without a velocity a duct was up to 6 % narrower in front of its outlet than
+elsewhere; without the second derivative its profile was pointed there, which took up to 3 % of its pressure drop.
 
 The gradient of the pressure is nu laplace(u) at a wall, and the whole expansion has
 [Lambda + (tau - 1/2) k] (u'' - laplace(u)/3). Along the links of a plane wall across an axis laplace(u) is u'': s is
@@ -44,6 +51,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.boundary.cap_profile import CapProfile
 from solver.boundary.walls import WallLinks
 from solver.domain.nodes import Neighbours, Nodes
 from solver.domain.whole import row_blocks
@@ -60,6 +68,8 @@ a multiple of 200 steps: walls move at the same moments in each, and cycles diff
 
 NEAREST = 0.5
 """Distance of a wall, in lengths of the link, from which on fluid at rest there counts for the second derivative."""
+LEAST = 0.01
+"""Velocity of developed flow, over its largest, from which on its second derivative counts as a part of it."""
 FASTEST = 0.9
 """Part of the velocity of a node that a wall beside it gets at most where the link back ends at no node."""
 
@@ -110,10 +120,11 @@ class ParabolicWalls:
         weights, share = (np.empty((length, rows.shape[1]), real) for length in (4, 3))
         listed = nodes.wall_link_direction * np.int64(nodes.count) + nodes.wall_link_node
         order = np.argsort(listed)
+        curved = _curved_at_openings(nodes, walls.slot, stride, rows[1] < 0)
         of_links = _Links(nodes, stride, rates, at_planes(nodes), listed[order], order)
         for some in row_blocks(rows.shape[1]):
             scheme = (each[some].astype(np.float64) for each in (walls.a, walls.b, walls.c))
-            weights[:, some], share[:, some] = of_links.weights(walls.slot[some], rows[:, some], *scheme)
+            weights[:, some], share[:, some] = of_links.weights(walls.slot[some], rows[:, some], curved[some], *scheme)
         np.copyto(rows, rows[0], where=rows < 0)
         return cls(rows, weights, share)
 
@@ -140,6 +151,7 @@ class _Links:
         self,
         slot: NDArray[np.unsignedinteger],
         rows: NDArray[np.int32],
+        curved: NDArray[np.float64],
         a: NDArray[np.float64],
         b: NDArray[np.float64],
         c: NDArray[np.float64],
@@ -150,6 +162,7 @@ class _Links:
         ----------
         slot, a, b, c : (K,) of :class:`solver.boundary.walls.WallLinks`.
         rows : (4, K) of :func:`_behind`.
+        curved : (K,) of :func:`_curved_at_openings`.
         """
         stencil, nodes = velocity_set(self.nodes.q), self.nodes
         back, node = np.divmod(slot.astype(np.int64), self.stride)
@@ -161,7 +174,9 @@ class _Links:
         even, odd = (1 / rate - 0.5 for rate in self.rates)
         share = np.where(self.plane[node], PLANE_SHARE, SHARE)
         of_scheme = share * even * (odd + (1 - a + b + c) / (4 * factor))
-        weights = np.where(rows[1] < 0, between_walls(q, behind, of_scheme), before_wall(q, of_scheme, rows >= 0))
+        weights = np.where(
+            rows[1] < 0, between_walls(q, behind, of_scheme, curved), before_wall(q, of_scheme, rows >= 0)
+        )
         # -6 w_i m c_i.u_w, and c_i = -c_o
         return weights, 6 * stencil.weights[back] * factor * stencil.velocities[back].T
 
@@ -176,6 +191,29 @@ def _behind(nodes: Nodes, walls: WallLinks, stride: int) -> NDArray[np.int32]:
             before = rows[k - 1, mine]
             rows[k, mine] = np.where(before < 0, -1, beside[before])
     return rows
+
+
+def _curved_at_openings(
+    nodes: Nodes, slot: NDArray[np.unsignedinteger], stride: int, alone: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Second derivative of developed flow along each wall link whose link back leaves through an opening, over the
+    velocity at its node; (L,), 0 elsewhere. All ranks ask together.
+
+    Parameters
+    ----------
+    nodes, slot, stride : as of :class:`_Links`.
+    alone : (L,) which links have no node behind.
+    """
+    curved, stencil, links = np.zeros(len(slot)), velocity_set(nodes.q), np.flatnonzero(alone)
+    back, node = np.divmod(slot[links].astype(np.int64), stride)
+    through = nodes.opening_link_direction * np.int64(nodes.count) + nodes.opening_link_node
+    order, wanted = np.argsort(through), back * nodes.count + node
+    for opening in nodes.openings:
+        profile, of_opening = CapProfile.of(nodes, opening), order[nodes.opening_link_opening[order] == opening.id]
+        mine = np.isin(wanted, through[of_opening])
+        at, _, second = profile.along(nodes.points_mm(node[mine]), stencil.velocities[back[mine]])
+        curved[links[mine]] = np.where(at > LEAST, second / np.maximum(at, LEAST), 0)
+    return curved
 
 
 def at_planes(nodes: Nodes) -> NDArray[np.bool_]:
@@ -210,17 +248,17 @@ def before_wall(
 
 
 def between_walls(
-    q: NDArray[np.float64], behind: NDArray[np.float64], of_scheme: NDArray[np.float64]
+    q: NDArray[np.float64], behind: NDArray[np.float64], of_scheme: NDArray[np.float64], curved: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Weights (4, L) where the link back ends at no node: the link stays half-way, and the wall gets u + u'/2 +
-    `of_scheme` u'' of the parabola that is 0 at both walls; of a straight line where the link back leaves through an
-    opening, `behind` being infinite.
+    `of_scheme` u'' of a parabola. It is 0 at both walls; where the link back leaves through an opening, `behind` being
+    infinite, it is 0 at one and has the second derivative `curved` times u.
 
     A wall nearer than half a link would have to move back, which it does beside openings alone.
     """
-    own = 1 + (1 / behind - 1 / q) / 2 - 2 * of_scheme / (q * behind)
-    none = np.zeros_like(q)
-    at_opening = behind == np.inf
+    at_opening, none = behind == np.inf, np.zeros_like(q)
+    of_parabola = np.where(at_opening, (of_scheme - q / 4) * curved, -2 * of_scheme / (q * behind))
+    own = 1 + (1 / behind - 1 / q) / 2 + of_parabola
     moved = np.where((q >= NEAREST) | at_opening, np.clip(own, np.where(at_opening, -FASTEST, 0), FASTEST), 0)
     return np.array([moved, none, none, none])
 

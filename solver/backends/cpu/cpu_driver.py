@@ -68,9 +68,8 @@ class CpuDriver(LatticeDriver):
         self._coefficients = tuple(each.copy() for each in walls.coefficients())
         self._slip = self._coefficients[-1] if walls.moving else np.zeros(0, real)
         opening_pass = make_opening_pass(storage, real, lattice.equilibrium, lattice.q)
-        self._inlets, self._outlets, self._outlet_feedback, self._density, self._inlet_feedback, self._probe = (
-            opening_pass
-        )
+        self._inlets, self._outlets, self._beside = opening_pass[:3]
+        self._outlet_feedback, self._density, self._inlet_feedback, self._probe = opening_pass[3:]
         self._fields, self._gather, self._observe = make_reading(storage, real, *lattice.models)
         self._added = np.zeros((chunks(len(lattice.walls.slot)), LIMBS), np.int64)
         self._before = np.zeros((3, lattice.count), dtype=lattice.real)
@@ -138,10 +137,11 @@ class CpuDriver(LatticeDriver):
         lattice, boundary_values = self.lattice, self._boundary_values[step]
         inlets, out = lattice.inlets, lattice.outlets
         # outlets first read all of a node's populations as they left it, wall links among them: before the walls
-        nodes, links = (out.node, out.first), (out.slot, out.column, out.normal, out.velocity, out.weight)
+        nodes, links = (out.node, out.first), (out.slot, out.column, out.normal, out.velocity, out.weight, out.part)
         force, stride, f = lattice.force, lattice.stride, self.populations
         self._outlets(f, self._outlet_addresses, stride, even, *nodes, links, force, boundary_values, self._outlet_flux)
-        self._inlets(f, inlets.slot, inlets.column, inlets.rows, inlets.weight, boundary_values, self._inlet_flux)
+        given = inlets.column, inlets.rows, inlets.weight, inlets.part, boundary_values
+        self._inlets(f, inlets.slot, *given, self._inlet_flux)
 
     def treat_walls(self, step: int, even: bool) -> None:
         """Treat wall links."""
@@ -149,8 +149,10 @@ class CpuDriver(LatticeDriver):
         self._treat_walls(self.populations, slot, source_slots, self._coefficients, motion, self._added)
 
     def mass_added(self, even: bool) -> Limbs:
-        """Limbs of the mass that they added."""
+        """Limbs of the mass that they added, without what belongs to openings."""
         added: Limbs = self._added.sum(axis=0)
+        self._beside(self._inlet_flux, self.lattice.inlets.part, added)
+        self._beside(self._outlet_flux, self.lattice.outlets.part, added)
         return added
 
     def correct_mass(self, even: bool, added: Limbs | None = None) -> None:

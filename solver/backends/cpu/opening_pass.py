@@ -8,6 +8,7 @@ import numpy as np
 from numba import prange
 
 from solver.backends.cpu.blocks import serial, threaded
+from solver.boundary.opening_walls import taken_by_walls
 from solver.boundary.openings import adjusted, admitted, make_outlet
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import make_moments
@@ -20,9 +21,9 @@ from solver.kernels.sums import join
 @cache
 def make_opening_pass(
     storage: str, real: Any, equilibrium: str = "incompressible", q: int = Q
-) -> tuple[Any, Any, Any, Any, Any, Any]:
-    """Treat all inlets, all outlets; control pressures; find densities after a collision, and control flows by them;
-    read the density of the nodes at openings.
+) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+    """Treat all inlets, all outlets; add up what walls beside them take; control pressures; find densities after a
+    collision, and control flows by them; read the density of the nodes at openings.
 
     The parameters are those of :mod:`solver.kernels`.
     """
@@ -33,12 +34,15 @@ def make_opening_pass(
     opposite, link_address = make_opposite(q), make_link_address(q)
 
     @threaded
-    def inlets(f: Any, slot: Any, column: Any, rows: Any, weight: Any, boundary_values: Any, entered: Any) -> None:
+    def inlets(
+        f: Any, slot: Any, column: Any, rows: Any, weight: Any, part: Any, boundary_values: Any, entered: Any
+    ) -> None:
         for k in prange(len(slot)):
-            entered[k] = weight[0, k] * boundary_values[column[k]]
+            more = weight[0, k] * boundary_values[column[k]]
             for r in range(1, rows[k]):
-                entered[k] += weight[r, k] * boundary_values[column[k] + r]
-            store_slot(f, slot[k], load_slot(f, slot[k]) + entered[k])
+                more += weight[r, k] * boundary_values[column[k] + r]
+            store_slot(f, slot[k], load_slot(f, slot[k]) + more)
+            entered[k] = part[k] * more
 
     @threaded
     def outlets(
@@ -59,6 +63,14 @@ def make_opening_pass(
             flow = flow_at(g, force)
             for k in range(first[m], first[m + 1]):
                 treat(f, k, flow, links, boundary_values, 0, entered)
+
+    @serial
+    def beside(entered: Any, part: Any, added: Any) -> None:
+        for k in range(len(entered)):
+            limbs = taken_by_walls(entered[k], part[k])
+            added[0] += limbs[0]
+            added[1] += limbs[1]
+            added[2] += limbs[2]
 
     @serial
     def outlet_feedback(flux: Any, column: Any, rule: Any, state: Any, volume: Any, boundary_values: Any) -> None:
@@ -94,4 +106,4 @@ def make_opening_pass(
                 total += np.float64(load_slot(f, i * stride + node[k]))
             drho[k] = total
 
-    return inlets, outlets, outlet_feedback, density, inlet_feedback, probe
+    return inlets, outlets, beside, outlet_feedback, density, inlet_feedback, probe

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from solver.backends.cuda.device import LINK_REGISTERS, SUM_THREADS, blocks_of, cuda, kernel, make_block_sum, on_device
 from solver.backends.cuda.steps import make_addresses, make_mass_correction
 from solver.backends.lattice import Lattice
+from solver.boundary.opening_walls import taken_by_walls
 from solver.boundary.openings import OutletLinks, make_outlet
 from solver.boundary.parabolic_walls import make_wall_slip
 from solver.boundary.walls import WallLinks, make_interpolation
@@ -36,8 +37,8 @@ class Boundaries:
     Attributes
     ----------
     outlets : nodes at outlets, where the links and the wall links of each begin, and the node of each link.
-    outlet_links : of the links at outlets: slot, column, normal, velocity, weight.
-    inlets : of the links at inlets: slot, column, rows, weight.
+    outlet_links : of the links at outlets: slot, column, normal, velocity, weight, part.
+    inlets : of the links at inlets: slot, column, rows, weight, part.
     wall_slot : slots of the wall links, those of nodes at outlets first.
     source_slots : slots of their other populations after an even and after an odd step.
     coefficients : what goes with each of them, see :class:`solver.boundary.walls.WallLinks`.
@@ -71,8 +72,8 @@ class Boundaries:
         ends = np.cumsum(of_each).tolist()
         return cls(
             outlets=tuple(map(send, (out.node, out.first, own, node_of_link))),
-            outlet_links=tuple(map(send, (out.slot, out.column, out.normal, out.velocity, out.weight))),
-            inlets=tuple(map(send, (into.slot, into.column, into.rows, into.weight))),
+            outlet_links=tuple(map(send, (out.slot, out.column, out.normal, out.velocity, out.weight, out.part))),
+            inlets=tuple(map(send, (into.slot, into.column, into.rows, into.weight, into.part))),
             wall_slot=send(walls.slot[order]),
             source_slots={
                 even: tuple(send(each[order]) for each in walls.source_slots(even)) for even in (True, False)
@@ -113,7 +114,7 @@ def outlets_first(walls: WallLinks, outlets: OutletLinks, stride: int) -> tuple[
 def make_boundary_pass(
     storage: str, real: Any, equilibrium: str, terms: tuple[bool, bool], q: int
 ) -> tuple[Any, Any, Any]:
-    """Treat a range of openings and wall links, and add up the mass of the latter; take it off nodes next to walls;
+    """Treat a range of openings and wall links, and add up the mass that walls add; take it off nodes next to walls;
     find what the walls' velocity adds.
 
     The parameters are those of :mod:`solver.kernels`.
@@ -130,7 +131,7 @@ def make_boundary_pass(
         on_device, (access.load_slot, access.store_slot, access.load, access.gather)
     )
     interpolate, add_block = on_device(make_interpolation(storage, real, *terms)), make_block_sum(LIMBS)
-    slip_of = on_device(make_wall_slip(real))
+    slip_of, beside = on_device(make_wall_slip(real)), on_device(taken_by_walls)
 
     @kernel(LINK_REGISTERS[real])
     def treat(
@@ -158,7 +159,8 @@ def make_boundary_pass(
         flows = cuda.shared.array((OUTLET_NODES, 4), kind)
         block, t = begin + cuda.blockIdx.x, cuda.threadIdx.x
         node, first, own, node_of_link = outlets
-        inlet_slot, inlet_column, inlet_rows, inlet_weight = inlets
+        inlet_slot, inlet_column, inlet_rows, inlet_weight, inlet_part = inlets
+        outlet_part = outlet_links[5]
         nodes = node.shape[0]
         of_outlets, of_openings, _ = ends
         row = step_counter[0] * width
@@ -176,6 +178,8 @@ def make_boundary_pass(
                 m = node_of_link[k] - begins
                 flow = (flows[m, 0], flows[m, 1], flows[m, 2], flows[m, 3])
                 treat_link(f, k, flow, outlet_links, boundary_values, row, outlet_flux)
+                limbs = beside(outlet_flux[k], outlet_part[k])
+                x, y, z = x + limbs[0], y + limbs[1], z + limbs[2]
             for k in range(own[begins] + t, own[beyond], SUM_THREADS):
                 limbs = interpolate(f, k, slot, source_slots, coefficients, motion)
                 x, y, z = x + limbs[0], y + limbs[1], z + limbs[2]
@@ -186,8 +190,9 @@ def make_boundary_pass(
                 more = inlet_weight[0, k] * boundary_values[at]
                 for r in range(1, inlet_rows[k]):
                     more += inlet_weight[r, k] * boundary_values[at + r]
-                inlet_flux[k] = more
                 store_slot(f, inlet_slot[k], load_slot(f, inlet_slot[k]) + more)
+                inlet_flux[k] = inlet_part[k] * more
+                x, y, z = beside(inlet_flux[k], inlet_part[k])
         else:
             k = own[nodes] + (block - of_openings) * SUM_THREADS + t
             if k < slot.shape[0]:
