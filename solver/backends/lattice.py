@@ -230,14 +230,18 @@ def build_lattice(
     columns = np.arange(len(nodes.openings) + 1, dtype=np.int32) if columns is None else columns
     probe_node, probe_opening = opening_nodes(nodes)
     links = wall_links(nodes, addresses, stride, walls, real, moving, slip, parabolic)
-    parts = flow_parts(nodes, slip) if parabolic else np.ones(len(nodes.openings))
+    parts, tau = np.ones(len(nodes.openings)), None
+    if parabolic:
+        parts, tau = flow_parts(nodes, slip), np.full(nodes.count, 1 / rates[0])
+        if rheology is not None and rheology.blend is not None:
+            tau[rheology.blend > 0] = 0.5  # the friction of layers is known as a whole
     return Lattice(
         count=nodes.count,
         stride=stride,
         addresses=addresses,
         walls=links,
         inlets=inlet_links(nodes, addresses, stride, profiles, columns, real, parts),
-        outlets=outlet_links(nodes, addresses, stride, columns, real, parts),
+        outlets=outlet_links(nodes, addresses, stride, columns, real, parts, tau),
         probe_node=probe_node,
         probe_opening=probe_opening,
         openings=len(nodes.openings),

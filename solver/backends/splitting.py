@@ -283,6 +283,7 @@ class _Cut:
             velocity=outlets.velocity[links],
             weight=outlets.weight[links],
             part=outlets.part[links],
+            shear=outlets.shear[links],
         )
 
 

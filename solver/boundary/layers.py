@@ -137,6 +137,22 @@ def friction_factor(nodes: Nodes, opening: Opening) -> float:
     return profile.curvature * area**2 / profile.flow
 
 
+def resistances_to_caps(nodes: Nodes, tau: float) -> NDArray[np.float64]:
+    """Drop of drho over the flow, lattice units, of developed flow between the nodes with a link through each opening
+    and its cap, (openings,): K (tau - 1/2) d/A^2, d their mean depth in spacings. All ranks ask together.
+    """
+    return np.array([_to_cap(nodes, opening, tau) for opening in nodes.openings])
+
+
+def _to_cap(nodes: Nodes, opening: Opening, tau: float) -> float:
+    linked = np.unique(nodes.opening_link_node[nodes.opening_link_opening == opening.id])
+    linked = linked[nodes.is_own[linked]]
+    depth = (np.array(opening.centre_mm) - nodes.points_mm(linked)) @ np.array(opening.normal) / nodes.spacing_mm
+    rows, depth = nodes.ranks.join(nodes.rows[linked]), nodes.ranks.join(depth)
+    area = opening.area_mm2 / nodes.spacing_mm**2
+    return friction_factor(nodes, opening) * (tau - 0.5) * float(depth[np.argsort(rows)].mean()) / area**2
+
+
 def _layers(
     nodes: Nodes, ids: Sequence[int], layers: int
 ) -> Iterator[tuple[Opening, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]]:

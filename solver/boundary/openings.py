@@ -8,10 +8,14 @@ for.
 
 Outlet: anti-bounce-back (Ginzburg, Verhaeghe and d'Humières 2008),
 
-    g_o = -g_i* + 2 w_i [3 p + X rho B_i(u, u)],
+    g_o = -g_i* + 2 w_i [3 p + X rho B_i(u, u) - 3 (tau - 1/2) c_n du_n],
 
 with the form B_i of the equilibrium, and X = 1 where fluid leaves through the cap and 0 where it comes back, which
-stays stable under reversal of the flow.
+stays stable under reversal of the flow. The last term is what populations that stream have of the change du_n of the
+velocity along the normal from the node to the other end of the link: without it the pressure of a pipe acted 0.2 to 0.7
+spacings before its outlet. Developed flow changes by du_n = u_n (psi(x + c)/psi(x) - 1),
+:mod:`solver.boundary.cap_profile`. Where layers raise tau it is left out: their friction is known as a whole
+(:mod:`solver.boundary.layers`).
 
 Where that pressure follows from the flow, :class:`OutletFeedback`, it is found again in each step from what left in
 the last.
@@ -26,8 +30,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.boundary.cap_profile import LEAST, CapProfile
 from solver.boundary.profiles import Profile, link_weights
-from solver.domain.nodes import Nodes
+from solver.domain.nodes import Nodes, Opening
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import make_density, make_link_quadratic, make_moments, node_function
 from solver.kernels.storage import make_access
@@ -72,6 +77,7 @@ class OutletLinks:
     velocity : (K, 3), c_i of the link.
     weight : (K,), w_i of the link.
     part : (K,) of what enters that counts as flow, see :mod:`solver.boundary.opening_walls`.
+    shear : (K,) what the velocity along the normal adds to the density, as it changes along the link.
     """
 
     node: NDArray[np.int32]
@@ -83,6 +89,12 @@ class OutletLinks:
     velocity: NDArray[np.floating]
     weight: NDArray[np.floating]
     part: NDArray[np.floating]
+    shear: NDArray[np.floating]
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.generic], ...]:
+        """What :func:`make_outlet` takes of the links."""
+        return self.slot, self.column, self.normal, self.velocity, self.weight, self.part, self.shear
 
     def entering(self, velocity: NDArray[np.floating]) -> NDArray[np.floating]:
         """Flow that comes in through each link in a step where fluid has the velocity (3, N): -6 w_i c_i.u, (K,)."""
@@ -207,8 +219,7 @@ def make_outlet(
     link.
 
     The first takes the node's populations after collision, before any of its links is treated; the second treats the
-    k-th link at an outlet. `links` are the arrays slot, column, normal, velocity, weight and part of
-    :class:`OutletLinks`, ``boundary_values[row + column]`` is drho on the cap; `entered` gets the flow that came in
+    k-th link at an outlet. `links` are the `arrays` of :class:`OutletLinks`, ``boundary_values[row + column]`` is drho on the cap; `entered` gets the flow that came in
     through each link.
 
     The parameters are those of :mod:`solver.kernels`.
@@ -226,14 +237,14 @@ def make_outlet(
 
     @node_function
     def treat(f: Any, k: int, flow: Any, links: Any, boundary_values: Any, row: int, entered: Any) -> None:
-        slot, column, normal, velocity, weight, part = links
+        slot, column, normal, velocity, weight, part, shear = links
         rho, x, y, z = flow
         place = slot[k]
         leaving = load_slot(f, place)
         out = x * normal[k, 0] + y * normal[k, 1] + z * normal[k, 2]
         c = velocity[k, 0], velocity[k, 1], velocity[k, 2]
         kinetic = rho * quadratic(c, (x, y, z)) * (one if out >= zero else zero)
-        store_slot(f, place, two * weight[k] * (boundary_values[row + column[k]] + kinetic) - leaving)
+        store_slot(f, place, two * weight[k] * (boundary_values[row + column[k]] + kinetic + shear[k] * out) - leaving)
         entered[k] = part[k] * (load_slot(f, place) - leaving)
 
     return flow_at, treat
@@ -289,6 +300,7 @@ def outlet_links(
     columns: NDArray[np.int32],
     real: Any,
     parts: NDArray[np.float64],
+    tau: NDArray[np.float64] | None = None,
 ) -> OutletLinks:
     """Links through outlets, sorted by node: all links of a node need its populations before any is replaced.
 
@@ -300,6 +312,7 @@ def outlet_links(
     columns : (openings + 1,) where the columns of each opening begin in the boundary values.
     real : NumPy type that is computed with.
     parts : (openings,) of what enters that count as flow.
+    tau : (N,) relaxation time by which the velocity's change along links counts; it does not if not given.
     """
     rows, stencil = np.flatnonzero(_of_role(nodes, "outlet")[nodes.opening_link_opening]), velocity_set(nodes.q)
     rows = rows[np.lexsort((nodes.opening_link_direction[rows], nodes.opening_link_node[rows]))]
@@ -307,6 +320,11 @@ def outlet_links(
     direction = nodes.opening_link_direction[rows].astype(np.int64)
     starts = np.flatnonzero(np.diff(node, prepend=-1))
     normals = np.array([opening.normal for opening in nodes.openings], dtype=real).reshape(-1, 3)
+    shear = np.zeros(len(rows))
+    if tau is not None:
+        for opening in nodes.openings:
+            mine = index == opening.id - 1
+            shear[mine] = shear_terms(nodes, opening, node[mine], direction[mine], tau[node[mine]])
     return OutletLinks(
         node=node[starts],
         first=np.append(starts, len(rows)).astype(np.int32),
@@ -317,7 +335,32 @@ def outlet_links(
         velocity=stencil.velocities[direction].astype(real),
         weight=stencil.weights[direction].astype(real),
         part=parts[index].astype(real),
+        shear=shear.astype(real),
     )
+
+
+def shear_terms(
+    nodes: Nodes,
+    opening: Opening,
+    node: NDArray[np.integer],
+    direction: NDArray[np.integer],
+    tau: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """What the velocity along the normal, times this, adds to the density at links through an outlet, (K,):
+    -3 (tau - 1/2) c_n times its relative change along the link, in developed flow.
+
+    The change is at most the velocity itself, so that a node next to the wall does not answer itself more strongly.
+
+    Parameters
+    ----------
+    nodes, opening : the geometry and the outlet; all ranks ask together.
+    node, direction, tau : (K,) of the links, tau the relaxation time at the node.
+    """
+    profile, links = CapProfile.of(nodes, opening), velocity_set(nodes.q).velocities[direction]
+    place = nodes.points_mm(node)
+    here, there = profile.at(place), profile.at(place + nodes.spacing_mm * links)
+    change = np.clip((there - here) / np.maximum(here, LEAST), -1, 1)
+    return np.asarray(-3 * (tau - 0.5) * (links @ np.asarray(opening.normal)) * change)
 
 
 def opening_nodes(nodes: Nodes) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -51,7 +51,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.boundary.cap_profile import CapProfile
+from solver.boundary.cap_profile import LEAST, CapProfile
 from solver.boundary.walls import WallLinks
 from solver.domain.nodes import Neighbours, Nodes
 from solver.domain.whole import row_blocks
@@ -68,8 +68,6 @@ a multiple of 200 steps: walls move at the same moments in each, and cycles diff
 
 NEAREST = 0.5
 """Distance of a wall, in lengths of the link, from which on fluid at rest there counts for the second derivative."""
-LEAST = 0.01
-"""Velocity of developed flow, over its largest, from which on its second derivative counts as a part of it."""
 FASTEST = 0.9
 """Part of the velocity of a node that a wall beside it gets at most where the link back ends at no node."""
 

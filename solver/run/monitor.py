@@ -41,7 +41,8 @@ class Row:
     residual : of a steady flow the change over a viscous time at its present rate.
     balance : (inflow - outflow) / inflow; 0 where there are no openings.
     flow_ml_s : (openings,) into the vessel at inlets, out of it at outlets: the exact flux over the links.
-    pressure_pa : (openings,) mean over the nodes at the opening, without the friction of layers there.
+    pressure_pa : (openings,) on the cap: mean over the nodes there, which developed flow brings to the cap, without the
+        friction of layers.
     backflow_ml_s : (openings,) into the vessel through nodes at outlets where more came in than went out.
     """
 
@@ -111,7 +112,7 @@ class Monitor:
         inflow = observation.inflow
         entering = np.array([opening.role == "inlet" for opening in self.nodes.openings], np.bool_)
         into, out = inflow[entering].sum(), -inflow[~entering].sum()
-        drho = np.array(observation.opening_drho)
+        drho = observation.opening_drho + plan.to_caps * inflow
         for each in plan.layers:
             drho[each.opening] -= each.resistance * each.upstream_of_cap * inflow[each.opening]
         change, residual = self._change(step, observation.change)

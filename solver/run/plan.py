@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from solver.backends.fields import Fields
 from solver.backends.lattice import PRECISIONS
-from solver.boundary.layers import INLET_LAYERS, LayerFriction, inlet_layers, outlet_layers
+from solver.boundary.layers import INLET_LAYERS, LayerFriction, inlet_layers, outlet_layers, resistances_to_caps
 from solver.boundary.walls import Vector
 from solver.boundary.waveform import overshoots
 from solver.domain.nodes import Nodes
@@ -53,6 +53,7 @@ class Plan(Duration):
     rheology : the same in lattice units, and eddies; none if the viscosity is the same everywhere.
     models, safer : collision and what damps the flow, and the safer ones that are left, in their order.
     layers : what layers of raised viscosity add to the friction at outlets.
+    to_caps : (openings,) drop of drho from the nodes at each opening to its cap, over the flow out.
     q : velocities of the lattice, 19 or 27.
     ramp_s : time over which inflow and moving walls are raised.
     period_s : period of the inflow; none if it is steady.
@@ -74,6 +75,7 @@ class Plan(Duration):
     models: Models
     safer: tuple[Models, ...]
     layers: tuple[LayerFriction, ...]
+    to_caps: NDArray[np.float64]
     q: int
     ramp_s: float
     period_s: float | None
@@ -172,6 +174,7 @@ def make_plan(
         models=models,
         safer=tuple(safer),
         layers=(),
+        to_caps=resistances_to_caps(nodes, units.tau),
         q=q,
         ramp_s=scales.ramp_s,
         period_s=flow.period_s,

@@ -37,7 +37,7 @@ class Boundaries:
     Attributes
     ----------
     outlets : nodes at outlets, where the links and the wall links of each begin, and the node of each link.
-    outlet_links : of the links at outlets: slot, column, normal, velocity, weight, part.
+    outlet_links : of the links at outlets: slot, column, normal, velocity, weight, part, shear.
     inlets : of the links at inlets: slot, column, rows, weight, part.
     wall_slot : slots of the wall links, those of nodes at outlets first.
     source_slots : slots of their other populations after an even and after an odd step.
@@ -72,7 +72,7 @@ class Boundaries:
         ends = np.cumsum(of_each).tolist()
         return cls(
             outlets=tuple(map(send, (out.node, out.first, own, node_of_link))),
-            outlet_links=tuple(map(send, (out.slot, out.column, out.normal, out.velocity, out.weight, out.part))),
+            outlet_links=tuple(map(send, out.arrays)),
             inlets=tuple(map(send, (into.slot, into.column, into.rows, into.weight, into.part))),
             wall_slot=send(walls.slot[order]),
             source_slots={
