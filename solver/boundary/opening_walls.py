@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What walls beside an opening take of its flow.
+"""What walls beside an opening carry of its flow.
 
 Between the last nodes and a wall at the distance q of a link fluid flows along, too. Interpolated walls know that: half
 a link away, where streaming turns a population back, fluid moves with u_half = (1/2 - q) u', and the link adds the mass
 
-    -6 w_i c_i.u_half,
+    m = -6 w_i c_i.u_half,
 
-c_i towards the wall. Along a vessel what one link adds another one takes. At an opening half of them lead through the
-cap, and what is left is up to some percent of the flow: at an inlet 0.75 % of it left the nodes beside the cap, in a
-duct 10 nodes across, came back all along the vessel, as all mass does that walls add, and took up to a tenth of the
-pressure drop on its way. But it belongs to the opening. So links of an opening carry 1 + e times its flow, e the sum of
-the above over all wall links near the cap, per flow out of the vessel, in developed flow; of what they let in only the
-part 1/(1 + e) counts as flow, and what walls add is less by the rest.
+c_i towards the wall. Along a vessel what one link adds another one takes: the flow at nodes is that between them and
+that along the wall, which carries the part
 
-The sum is over whole layers with a weight that falls smoothly over `REACH` spacings from the cap, by which links far
-from it cancel. Where flow is not developed, what is left comes back all along the vessel as before.
+    k = -1/2 sum of (c_i.n) m
+
+over the wall links of a layer, n along the vessel. At an opening links towards the wall may lead through the cap, and
+what is left, e = the sum of m near the cap per flow out of the vessel, lets all, a part or nothing of k pass from nodes
+to the wall. So the links of an opening carry 1 + e - k times its flow, walls carry the rest, and of what they add
+e - k belongs to the opening. As all mass that walls add it came back all along the vessel before: 0.7 % of the flow
+through a duct 10 nodes across, a nodes' layer of which ended just at its outlet, took a tenth of the pressure drop.
+
+Both sums are those of developed flow, with weights that change smoothly within `REACH` spacings of the cap, so that
+links far from it cancel. Where flow is not developed, what is left comes back all along the vessel as before.
 """
 
 from typing import Any
@@ -31,15 +35,13 @@ from solver.kernels.sums import LIMBS, limbs_by_group, split, total
 from solver.kernels.velocity_sets import velocity_set
 
 REACH = 8.0
-"""Depth below a cap, in spacings, at which links to walls no longer count. With 5 to 16 e is the same within a fifth of
-it in pipes of six directions."""
+"""Depth below a cap, in spacings, from which on links to walls do not count."""
 MOST = 0.1
-"""Largest e: more is no estimate but a cap of a few nodes."""
+"""Largest part of the flow beside it: more is no estimate but a cap of a few nodes."""
 
 
 def flow_parts(nodes: Nodes, slip: tuple[str, ...] = ()) -> NDArray[np.float64]:
-    """Part 1/(1 + e) of what comes in through the links of each opening that counts as its flow, (openings,). All ranks
-    ask together.
+    """Flow through each opening over what its links carry, 1/(1 + e - k), (openings,). All ranks ask together.
 
     Parameters
     ----------
@@ -47,12 +49,12 @@ def flow_parts(nodes: Nodes, slip: tuple[str, ...] = ()) -> NDArray[np.float64]:
     slip : names of the patches along which fluid slips.
     """
     stick = nodes.is_own[nodes.wall_link_node] & ~slip_links(nodes, slip)
-    added = np.array([_added(nodes, opening, stick) for opening in nodes.openings])
-    return 1 / (1 + np.clip(added, -MOST, MOST))
+    beside = np.array([_beside(nodes, opening, stick) for opening in nodes.openings])
+    return 1 / (1 + np.clip(beside, -MOST, MOST))
 
 
-def _added(nodes: Nodes, opening: Opening, stick: NDArray[np.bool_]) -> float:
-    """Mass that wall links near an opening add, over the flow out of the vessel.
+def _beside(nodes: Nodes, opening: Opening, stick: NDArray[np.bool_]) -> float:
+    """Mass that wall links near an opening add, over the flow out of the vessel, less the part that walls carry.
 
     Parameters
     ----------
@@ -70,20 +72,21 @@ def _added(nodes: Nodes, opening: Opening, stick: NDArray[np.bool_]) -> float:
     q, links = nodes.wall_link_q[mine].astype(np.float64), stencil.velocities[direction]
     at_node, _, _ = profile.along(place, links)
     _, slope, _ = profile.along(place, links, (q + 0.5) / 2)
-    mass = 6 * stencil.weights[direction] * (links @ normal) * (q - 0.5) * slope
-    depth = np.clip((opening.centre_mm - place) @ normal / reach_mm, 0, 1)
-    weight = np.cos(np.pi / 2 * depth) ** 2 * (at_node > 0)
-    limbs = limbs_by_group(mass * weight / max(profile.flow, 1e-9), np.zeros(len(mine), np.int64), 1)
+    outwards, depth = links @ normal, np.clip((opening.centre_mm - place) @ normal / reach_mm, 0, 1)
+    mass = 6 * stencil.weights[direction] * outwards * (q - 0.5) * slope / max(profile.flow, 1e-9)
+    near_cap, between = np.cos(np.pi / 2 * depth) ** 2, np.sin(np.pi * depth) ** 2 / (REACH / 2)
+    mass *= (near_cap + outwards * between / 2) * (at_node > 0)
+    limbs = limbs_by_group(mass, np.zeros(len(mine), np.int64), 1)
     return float(total(nodes.ranks.join(limbs.ravel()).reshape(-1, LIMBS).sum(axis=0)))
 
 
 @node_function
 def taken_by_walls(entered: Any, part: Any) -> Any:
-    """Limbs of what came in through a link but does not count as flow.
+    """Limbs of the mass that walls take where a flow comes in through a link of an opening.
 
     Parameters
     ----------
     entered : flow that came in.
-    part : of what came in that counts, of :func:`flow_parts`.
+    part : of :func:`flow_parts`.
     """
     return split(np.float64(entered) * (1.0 / np.float64(part) - 1.0))

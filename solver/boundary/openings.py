@@ -219,8 +219,8 @@ def make_outlet(
     link.
 
     The first takes the node's populations after collision, before any of its links is treated; the second treats the
-    k-th link at an outlet. `links` are the `arrays` of :class:`OutletLinks`, ``boundary_values[row + column]`` is drho on the cap; `entered` gets the flow that came in
-    through each link.
+    k-th link at an outlet. `links` are the `arrays` of :class:`OutletLinks`, ``boundary_values[row + column]`` is drho
+    on the cap; `entered` gets the flow that came in through each link.
 
     The parameters are those of :mod:`solver.kernels`.
     """

@@ -211,12 +211,14 @@ def test_a_short_duct_is_as_wide_at_its_caps_as_between_them(far, tmp_path):
     assert drop == pytest.approx(DENSITY * viscosity * flow_m3_s / 16e-6 / (mean * 16e-6) * 12e-3, rel=0.03)
 
 
-def test_walls_beside_openings_get_what_a_line_through_the_node_has():
-    """u + u'/2 with u' = -u/q, within `FASTEST` of u."""
+def test_walls_beside_openings_get_what_a_parabola_through_the_node_has():
+    """u + u'/2 + h u'', u' = -u/q - (q/2) u'', within `FASTEST` of u; without a second derivative that of a line."""
     q = np.array([0.05, 0.2, 0.3, 0.5, 0.7, 1.0])
-    own, *others = between_walls(q, np.full(6, np.inf), np.full(6, 0.04))
+    own, *others = between_walls(q, np.full(6, np.inf), np.full(6, 0.04), np.zeros(6))
     np.testing.assert_allclose(own, [-FASTEST, -FASTEST, -2 / 3, 0, 2 / 7, 0.5], atol=1e-12)
     assert not np.any(others)
+    own, *_ = between_walls(q, np.full(6, np.inf), np.full(6, 0.04), np.full(6, -0.5))
+    np.testing.assert_allclose(own[3:], [0.0425, 2 / 7 + 0.0675, 0.605], atol=1e-12)
 
 
 def test_plane_walls_across_an_axis_differ_from_others():

@@ -19,7 +19,7 @@ from solver.runtime.sources import ROOT
 COUNT = """
 import numpy as np
 from solver.backends.cpu.opening_pass import make_opening_pass
-control = make_opening_pass("native", np.float64)[2]
+control = make_opening_pass("native", np.float64)[3]
 boundary_values, rule = np.zeros(2), np.array([[1.0, 0.0, 0.0, 1.0, 0.0, 0.0]])
 control(np.array([[1, 0, 0]]), np.array([0]), rule, np.zeros((1, 2)), np.zeros(1), boundary_values)
 print(boundary_values[0], sum(control.stats.cache_hits.values()), sum(control.stats.cache_misses.values()))
