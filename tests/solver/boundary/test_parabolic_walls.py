@@ -194,9 +194,9 @@ def test_a_duct_lets_through_what_it_should(far):
 def test_a_short_duct_is_as_wide_at_its_caps_as_between_them(far, tmp_path):
     """Square, 10 nodes across, three times as long, Re_g 20: the pressure drop of a developed flow, by the series.
 
-    Half of the links at the caps lead back through these. As half-way walls they made the drop too large by 3.5 (0.7)
-    and 8 % (0.95). What is left is 3 % at most: the flow between the caps loses 1 %, its nodes at both ends lie half
-    a spacing inside them, and walls add their mass all along.
+    Half of the links at the caps lead back through these. As half-way walls they made the drop too large by 7 (0.7)
+    and 11 % (0.95). What is left is 4 % at most: the flow between the caps loses 2 %, and its profile is pointed by 1 %
+    within the layers at the outlet.
     """
     side = 9.5 + far
     spacing_mm, viscosity = 4 / side, VISCOSITY / DENSITY
@@ -208,7 +208,7 @@ def test_a_short_duct_is_as_wide_at_its_caps_as_between_them(far, tmp_path):
     summary = solve(nodes, wanted, tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", logging.getLogger("test"))
     drop = summary["openings"]["inlet"]["pressure_pa"] - summary["openings"]["outlet"]["pressure_pa"]
     mean = of_duct(*(each.ravel() / 200 - 0.4975 for each in np.indices((200, 200)))).mean()
-    assert drop == pytest.approx(DENSITY * viscosity * flow_m3_s / 16e-6 / (mean * 16e-6) * 12e-3, rel=0.03)
+    assert drop == pytest.approx(DENSITY * viscosity * flow_m3_s / 16e-6 / (mean * 16e-6) * 12e-3, rel=0.04)
 
 
 def test_walls_beside_openings_get_what_a_parabola_through_the_node_has():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from solver.backends import distributed
 from solver.backends.distributed import places_of_walls
 from solver.backends.lattice import Lattice, build_lattice
-from solver.backends.splitting import split
+from solver.backends.splitting import Subdomain, split
 from solver.boundary import walls
 from solver.domain import whole
 from solver.domain.excerpt import excerpt
@@ -94,9 +94,13 @@ def test_a_part_of_its_surroundings_is_that_of_the_whole(name, count, seed):
     part = random_planes(nodes := make(), count, seed)
     nodes = replace(nodes, part=part)
     whole, sizes = split(lay_out(on(nodes)), part), []
-    for wanted in whole:
-        around = on(excerpt(InMemory(nodes), ThreadRank(wanted.number, count)))
-        (found,) = split(lay_out(around), around.part, {wanted.number}, in_place=True)
+
+    def of_rank(rank: ThreadRank) -> tuple[Nodes, Subdomain]:
+        around = on(excerpt(InMemory(nodes), rank))
+        (found,) = split(lay_out(around), around.part, {rank.rank}, in_place=True)
+        return around, found
+
+    for wanted, (around, found) in zip(whole, on_ranks(count, of_rank), strict=True):
         found = replace(found, rows=around.rows[found.rows].astype(np.int64), wall_links=wanted.wall_links)
         assert differing(found, wanted) == []
         sizes.append(around.count)
