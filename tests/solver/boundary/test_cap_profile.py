@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from solver.boundary.cap_profile import CapProfile
-from solver.boundary.opening_walls import MOST, flow_parts
+from solver.boundary.opening_walls import flow_parts
 from solver.domain.excerpt import excerpt
 from solver.domain.partition import partition
 from solver.run.flow_file import read_flow
@@ -60,7 +60,7 @@ def test_ranks_find_what_one_process_does():
 
 
 def duct(last):
-    """Square, 10.42 spacings across, two walls 0.92 from the nodes, two half a spacing, the last nodes `last` before the
+    """Square, 10.42 spacings across, two walls 0.92 from the nodes, two half a spacing, the last nodes `last` from the
     outlet.
     """
     shape = {"shape": "duct", "height_mm": 10.42, "width_mm": 10.42, "length_mm": 24.5 + last}
