@@ -222,6 +222,41 @@ def faces_at(load_slot: Any) -> Any:
     return faces_of
 
 
+@cache
+def shared_faces_at(real: Any, load_slot: Any) -> Any:
+    """Function ``(faces, n, stride, behind)`` of the same where `faces` holds f_1, f_3 and f_5 of each node alone.
+
+    What flows out to the node behind, along the directions 2, 4 and 6, is what flows out of that towards this one, with
+    the other sign. `behind` are the addresses of these three links: through a wall, where a link comes back to the node
+    itself, nothing flows. At openings it is of no use.
+
+    Parameters
+    ----------
+    real : NumPy type that is computed with.
+    load_slot : reads a number.
+    """
+    zero = real(0)
+
+    @node_function
+    def out_behind(faces: Any, n: int, stride: int, axis: int, address: int) -> Any:
+        if address == (2 * axis + 1) * stride + n:
+            return zero
+        return -load_slot(faces, address - (axis + 2) * stride)
+
+    @node_function
+    def faces_of(faces: Any, n: int, stride: int, behind: Any) -> Populations:
+        return (
+            load_slot(faces, n),
+            out_behind(faces, n, stride, 0, behind[0]),
+            load_slot(faces, n + stride),
+            out_behind(faces, n, stride, 1, behind[1]),
+            load_slot(faces, n + 2 * stride),
+            out_behind(faces, n, stride, 2, behind[2]),
+        )
+
+    return faces_of
+
+
 # many parameters because compiled loops take each array by itself
 @cache
 def make_passage(real: Any) -> Any:

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of the scalar of :mod:`solver.kernels.transport`: one thread a node, or a node at an opening, or a link."""
+"""Steps of the scalar of :mod:`solver.kernels.transport`: one thread a node, or a node at an opening, or a link.
+
+Memory is what a step waits for, so it moves as few numbers as can be: of what flows through a face one, which both of
+its nodes read. And odd steps begin with the last block: what the even step wrote last is still in the cache.
+
+Nodes at openings, of which there are few, move in launches of their own, beside those of all others. What passes
+openings needs what arrives at their nodes, as the next step does; so in the launch of that step it comes before it, and
+none but the last of several steps has a launch for it alone.
+"""
 
 from functools import cache
 from typing import Any
@@ -17,15 +25,15 @@ from solver.kernels.transport import (
     make_passage,
     make_scalar_moves,
     make_transport,
+    shared_faces_at,
 )
 
 
-# long and many parameters because the kernels close over the same functions of a node, and take each array by itself
 @cache
-def make_transport_pass(real: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """The even and the odd step of all nodes, what passes openings, what comes in through walls, and the concentration.
+def make_transport_pass(real: Any) -> tuple[Any, Any, Any, Any]:
+    """The even and the odd step of all nodes but those at openings, what comes in through walls, and the concentration.
 
-    The thread of the first node counts the step, by which openings find their row of `inflow`.
+    The thread of the first node counts even and odd steps, by which openings find their row of the inflow.
 
     Parameters
     ----------
@@ -33,10 +41,9 @@ def make_transport_pass(real: Any) -> tuple[Any, Any, Any, Any, Any]:
     """
     access = make_access(NATIVE, real)
     load_slot, store_slot = map(on_device, access[:2])
-    moves = make_scalar_moves(access.load_slot, access.store_slot)
-    load, store, gather, scatter = map(on_device, moves)
-    axis_address, faces_of = on_device(make_axis_address(access.load_slot)), on_device(faces_at(access.load_slot))
-    transport, passage = make_transport(real), on_device(make_passage(real))
+    load, store, gather, scatter = map(on_device, make_scalar_moves(access.load_slot, access.store_slot))
+    axis_address = on_device(make_axis_address(access.load_slot))
+    faces_of, transport = on_device(shared_faces_at(real, access.load_slot)), make_transport(real)
 
     @cuda.jit(device=True)
     def addresses_of(runs: Any, n: Any) -> Any:
@@ -45,48 +52,29 @@ def make_transport_pass(real: Any) -> tuple[Any, Any, Any, Any, Any]:
         begun = starts[group] & (np.uint32(0xFFFFFFFF) >> np.uint32(GROUP - 1 - n % GROUP))
         return axis_address(offset, before[group] + cuda.popc(begun), n)
 
-    @kernel()
-    def even_step(s: Any, stride: int, step_counter: Any, faces: Any, numbers: Any) -> None:
-        n = cuda.grid(1)
-        if n == 0:
-            step_counter[0] += 1
-        if n < stride:
-            store(s, n, stride, transport(load(s, n, stride), faces_of(faces, n, stride), numbers))
+    @cuda.jit(device=True)
+    def is_marked(marks: Any, n: Any) -> Any:
+        return (marks[n // GROUP] >> np.uint32(n % GROUP)) & np.uint32(1)
 
     @kernel()
-    def odd_step(s: Any, stride: int, step_counter: Any, runs: Any, faces: Any, numbers: Any) -> None:
+    def even_step(s: Any, stride: int, counts: Any, runs: Any, at_openings: Any, faces: Any, numbers: Any) -> None:
         n = cuda.grid(1)
         if n == 0:
-            step_counter[0] += 1
-        if n < stride:
-            at, f = addresses_of(runs, n), faces_of(faces, n, stride)
+            counts[0] += 1
+        if n < stride and not is_marked(at_openings, n):
+            at = addresses_of(runs, n)
+            f = faces_of(faces, n, stride, (at[1], at[3], at[5]))
+            store(s, n, stride, transport(load(s, n, stride), f, numbers))
+
+    @kernel()
+    def odd_step(s: Any, stride: int, counts: Any, runs: Any, at_openings: Any, faces: Any, numbers: Any) -> None:
+        n = (cuda.gridDim.x - 1 - cuda.blockIdx.x) * cuda.blockDim.x + cuda.threadIdx.x
+        if n == 0:
+            counts[1] += 1
+        if n < stride and not is_marked(at_openings, n):
+            at = addresses_of(runs, n)
+            f = faces_of(faces, n, stride, (at[1], at[3], at[5]))
             scatter(s, at, n, exchanged(transport(exchanged(gather(s, at, n)), f, numbers)))
-
-    @kernel()
-    def openings(
-        s: Any,
-        stride: int,
-        even: bool,
-        node: Any,
-        first: Any,
-        slot: Any,
-        opening: Any,
-        address: Any,
-        flux: Any,
-        step_counter: Any,
-        inflow: Any,
-        width: int,
-        k: Any,
-        held: Any,
-        carried: Any,
-        passed: Any,
-    ) -> None:
-        m = cuda.grid(1)
-        if m < len(node):
-            n = node[m]
-            arriving = gather(s, axis_address(address, m, 0), n) if even else load(s, n, stride)
-            links, row = (first, slot, opening), step_counter[0] * width
-            passage(s, concentration(arriving), m, links, flux, inflow, row, k, held, carried, passed)
 
     @kernel()
     def walls(s: Any, slot: Any, amount: Any) -> None:
@@ -100,4 +88,91 @@ def make_transport_pass(real: Any) -> tuple[Any, Any, Any, Any, Any]:
         if n < count:
             into[n] = concentration(load(s, n, stride))
 
-    return even_step, odd_step, openings, walls, read
+    return even_step, odd_step, walls, read
+
+
+# long and many parameters because the kernels close over the same functions of a node, and share what they take
+@cache
+def make_port_pass(real: Any) -> tuple[Any, Any, Any]:
+    """The even and the odd step of nodes at openings, before which, if it `waits`, what passes openings in the step
+    before comes; and that alone, after a step.
+
+    `ports` are the arrays of :class:`solver.backends.scalar_lattice.Ports`, `faces` what flows out through the faces of
+    their nodes, `flux` through their links; `stated` are the concentrations of what comes in, a row a step, and the
+    length of a row; `held` are the last three arguments of :func:`solver.kernels.transport.make_passage`. `counts` are
+    numbers of the last even and the last odd step. The launch beside counts, so a step of one kind reads that of the
+    other.
+
+    Parameters
+    ----------
+    real : NumPy type that is computed with.
+    """
+    access = make_access(NATIVE, real)
+    load, store, gather, scatter = map(on_device, make_scalar_moves(access.load_slot, access.store_slot))
+    axis_address, faces_of = on_device(make_axis_address(access.load_slot)), on_device(faces_at(access.load_slot))
+    transport, passage = make_transport(real), on_device(make_passage(real))
+
+    @cuda.jit(device=True)
+    def passed_by(
+        s: Any, arriving: Any, m: int, ports: Any, flux: Any, step: int, stated: Any, k: Any, held: Any
+    ) -> None:
+        _, first, slot, opening, _ = ports
+        (inflow, width), (at_openings, carried, passed) = stated, held
+        links, row = (first, slot, opening), step * width
+        passage(s, concentration(arriving), m, links, flux, inflow, row, k, at_openings, carried, passed)
+
+    @kernel()
+    def even_step(
+        s: Any,
+        stride: int,
+        waits: bool,
+        ports: Any,
+        faces: Any,
+        flux: Any,
+        counts: Any,
+        stated: Any,
+        held: Any,
+        numbers: Any,
+    ) -> None:
+        m = cuda.grid(1)
+        if m < len(ports[0]):
+            n = ports[0][m]
+            if waits:
+                arriving, step = load(s, n, stride), 2 * counts[1] + 1
+                passed_by(s, arriving, m, ports, flux, step, stated, numbers[0], held)
+            f = faces_of(faces, m, len(ports[0]))
+            store(s, n, stride, transport(load(s, n, stride), f, numbers))
+
+    @kernel()
+    def odd_step(
+        s: Any,
+        stride: int,
+        waits: bool,
+        ports: Any,
+        faces: Any,
+        flux: Any,
+        counts: Any,
+        stated: Any,
+        held: Any,
+        numbers: Any,
+    ) -> None:
+        m = cuda.grid(1)
+        if m < len(ports[0]):
+            n, at = ports[0][m], axis_address(ports[4], m, 0)
+            if waits:
+                passed_by(s, gather(s, at, n), m, ports, flux, 2 * counts[0], stated, numbers[0], held)
+            f = faces_of(faces, m, len(ports[0]))
+            scatter(s, at, n, exchanged(transport(exchanged(gather(s, at, n)), f, numbers)))
+
+    @kernel()
+    def after_step(
+        s: Any, stride: int, even: bool, ports: Any, flux: Any, counts: Any, stated: Any, held: Any, k: Any
+    ) -> None:
+        m = cuda.grid(1)
+        if m < len(ports[0]):
+            n = ports[0][m]
+            arriving = gather(s, axis_address(ports[4], m, 0), n) if even else load(s, n, stride)
+            step = 2 * counts[0] if even else 2 * counts[1] + 1
+            passed_by(s, arriving, m, ports, flux, step, stated, k, held)
+
+    return even_step, odd_step, after_step
