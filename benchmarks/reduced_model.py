@@ -8,7 +8,8 @@
 Vessels are those of `--named`, and for each seed from FIRST up to but without END one of each of `--kinds` and one of
 each of `--stenoses`; seeds alone draw all kinds. What would draw nothing is refused.
 
-Bends, stenoses, forks and sacs are drawn at random (tests/support/drawn_flows.py), at a Reynolds number of 40 to 300.
+Bends, stenoses, forks, sacs and trees of two forks are drawn at random (tests/support/drawn_flows.py), at a Reynolds
+number of 40 to 300.
 The case runs with so many nodes across its narrowest place; the runs that the model is fitted to, at half, once and
 twice its flow, on the coarse lattice that a case would have. The truth are runs at 0.5, 0.7, 1.4 and 2 times the flow
 on the case's lattice, of which the model knows nothing. Errors are of the drop from the inlet to an outlet, over the

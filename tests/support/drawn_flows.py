@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vessels drawn at random whose pressure drops are of every kind: bends, stenoses, forks, sacs; and flows for them."""
+"""Vessels drawn at random whose pressure drops are of every kind: bends, stenoses, forks, sacs, trees; their flows."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from pipeline.case.vessel import Branch as Limb
 from pipeline.case.vessel import BranchShape, Ellipsoid, VesselShape, coverage, vessel_distance
 from pipeline.files.volume import Volume
 
-KINDS = ("bend", "stenosis", "fork", "sac")
+KINDS = ("bend", "stenosis", "fork", "sac", "tree")
 DENSITY, VISCOSITY = 1060.0, 3.5e-3
 VOXELS = 5.0
 """Voxels on the thinnest radius."""
@@ -54,6 +54,7 @@ def drawn_flow(kind: str, seed: int) -> DrawnFlow:
     - stenosis: 30 to 75 % of the area, over 2 to 5 radii, in a bend of 6 to 15 radii of curvature.
     - fork: daughters of 0.6 to 0.9 radii, 20 to 65 degrees away, 6 to 9 of their radii long.
     - sac: of 0.8 to 1.4 radii, on the outer side of a bend.
+    - tree: two forks, one behind the other: daughters of 0.75 to 0.9 radii of what divides.
 
     Parameters
     ----------
@@ -63,7 +64,8 @@ def drawn_flow(kind: str, seed: int) -> DrawnFlow:
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     radius, reynolds = float(rng.uniform(1.2, 3.0)), float(np.exp(rng.uniform(np.log(40), np.log(300))))
     flow_ml_s = reynolds * np.pi * radius / 2 * VISCOSITY / DENSITY * 1e3
-    vessel, least = _fork(rng, radius) if kind == "fork" else _bent(rng, radius, kind)
+    made = {"fork": _fork, "tree": _tree}.get(kind)
+    vessel, least = made(rng, radius) if made else _bent(rng, radius, kind)
     return DrawnFlow(f"{kind}-{seed}", vessel, flow_ml_s, 2 * least)
 
 
@@ -100,6 +102,29 @@ def _fork(rng: np.random.Generator, radius: float) -> tuple[VesselShape, float]:
         path = way * out / np.linalg.norm(out) + parent[-1]
         limbs.append(_limb(name, path, np.full(4, own), None, name))
         least = min(least, own)
+    return VesselShape(blend_mm=0.3 * least, branches=tuple(limbs)), least
+
+
+def _tree(rng: np.random.Generator, radius: float) -> tuple[VesselShape, float]:
+    """A parent that divides in two, one of which divides again, out of the plane of the first; and its least radius."""
+    z, y = np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0])
+    limbs = [_limb("parent", np.outer(radius * np.array([-6.0, -3.0, 0.0]), z), np.full(3, radius), "inlet", None)]
+    root, along, across, least = np.zeros(3), z, np.array([1.0, 0.0, 0.0]), radius
+    for level, names in enumerate((("left", "stem"), ("upper", "lower"))):
+        joint, before = root, radius
+        for name, side in zip(names, (1.0, -1.0), strict=True):
+            angle, own = np.radians(rng.uniform(25, 55)), before * rng.uniform(0.75, 0.9)
+            out = np.cos(angle) * along + side * np.sin(angle) * across
+            way = np.array([0.0, 0.25, 0.6, 1.0])[:, None] * (before + rng.uniform(6, 9) * own)
+            end = None if name == "stem" else name
+            limbs.append(_limb(name, joint + way * out, np.full(4, own), None, end))
+            least = min(least, own)
+            if name == "stem":
+                root, radius, stem = joint + way[-1] * out, own, out
+        if level == 0:
+            turn = np.radians(rng.uniform(45, 90))
+            beside = np.cross(y, stem)
+            along, across = stem, np.cos(turn) * beside + np.sin(turn) * y
     return VesselShape(blend_mm=0.3 * least, branches=tuple(limbs)), least
 
 

@@ -57,7 +57,7 @@ def answers():
             + [f"canonical_stenosis(50.0, {s}, 12.0)" for s in (3, 4)]
             + [f"of_drawn('sac', {s})" for s in (3, 4)],
         ),
-        ("--seeds 7 8", [f"of_drawn('{kind}', 7)" for kind in ("bend", "stenosis", "fork", "sac")]),
+        ("--seeds 7 8", [f"of_drawn('{kind}', 7)" for kind in ("bend", "stenosis", "fork", "sac", "tree")]),
     ],
 )
 def test_each_option_draws_what_it_says(answers, line, vessels):
