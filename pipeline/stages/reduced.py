@@ -40,8 +40,8 @@ COLUMNS = (
 """Of the table of branches."""
 
 LARGE = 0.05
-"""Difference of the whole loss on both lattices that is told: of drawn vessels in which it was so large or larger, the
-model was off by up to six tenths of it at half and twice the flow."""
+"""Difference of the whole loss on both lattices that is told, with what the fit is off by in the runs: of drawn vessels
+in which the first was so large or larger, the model was off by up to six tenths of it at half and twice the flow."""
 
 
 def reduced(
@@ -100,10 +100,24 @@ def reduced(
     shapes = {way.name: shape_of(way, along, density, viscosity) for way in ways}
     other = run_of(1.0, {"openings": divided.openings}, divided.sections, ways) if divided else None
     found = model_of(case, runs, ways, shapes, summary, ended[0].spacing_ratio, reservations, other)
-    if abs(found.coarse_error) <= LARGE:
+    doubt = _doubt(found.coarse_error, max(branch.misfit for branch in found.branches))
+    if not doubt:
         return found
-    doubt = f"the whole loss on the coarse lattice differs by {found.coarse_error:+.0%}; raise reduced.nodes_across"
     return found.model_copy(update={"reservations": (*found.reservations, doubt)})
+
+
+def _doubt(coarse_error: float, misfit: float) -> str | None:
+    """Why the model is less sure than it should be; none where what both lattices and fit and runs differ by adds up to
+    little.
+    """
+    if abs(coarse_error) > LARGE:
+        return f"the whole loss on the coarse lattice differs by {coarse_error:+.0%}; raise reduced.nodes_across"
+    if abs(coarse_error) + misfit <= LARGE:
+        return None
+    return (
+        f"the fit is off by up to {misfit:.1%} of the whole loss of a run, and that on the coarse lattice differs by"
+        f" {coarse_error:+.1%}; give reduced.flows nearer to 1, where fewer will do"
+    )
 
 
 def row(branch: ReducedBranch) -> dict[str, Any]:

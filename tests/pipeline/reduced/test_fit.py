@@ -86,6 +86,18 @@ def test_runs_of_a_fork_give_its_losses_back():
     }
 
 
+@pytest.mark.parametrize(("more", "lattice", "says"), [(1.1, 1.0, False), (1.3, 1.0, True), (1.1, 0.98, True)])
+def test_the_doubt_adds_what_the_fit_leaves_to_what_the_lattices_differ_by(more, lattice, says):
+    """A run at the flow of the case that loses more than R and K of the others have: both add up to 5 % or more."""
+    truth = fork()
+    others = [*runs(truth, (0.5,)), *runs(truth, (1.0,), scale=more), *runs(truth, (2.0,))]
+    case = runs(truth, (1.0,), scale=lattice * more)[0]
+    found = reduced(others, indices(case), case.sections, SUMMARY)
+    left = max(branch.misfit for branch in found.branches)
+    assert (left + abs(found.coarse_error) > 0.05) == says
+    assert [f"the fit is off by up to {left:.1%}" in doubt for doubt in found.reservations] == [True] * says
+
+
 def test_a_run_with_another_division_gives_what_forks_lose_by_it():
     """D of 0.4 and -0.2 mmHg s2/mL2 come back with R and K, and the fork by hand has the pressures of its flows."""
     truth = fork()
