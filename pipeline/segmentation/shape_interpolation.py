@@ -13,6 +13,7 @@ import SimpleITK as sitk
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.files.cubes import that_fit
 from pipeline.files.volume import Volume
 from pipeline.segmentation.region_growing import bounding_box
 
@@ -28,7 +29,7 @@ class Interpolated:
 
     Attributes
     ----------
-    lumen : (Z, Y, X) bool, on a grid that covers the old one; of the old volume to within a voxel.
+    lumen : (Z, Y, X) bool, on a grid that ends where the old one does; of the old volume to within a voxel.
     part : (Z, Y, X) float32, part of each voxel that the lumen fills, from the distance to its surface; at least 1/2
         where `lumen` is true, below elsewhere.
     volume_change : relative change of the volume that the level has undone: how far the slices are from resolving the
@@ -47,17 +48,16 @@ def interpolate(mask: Volume) -> Interpolated:
     ----------
     mask : (Z, Y, X) bool, not empty.
     """
-    spacing = min(mask.spacing_mm)
     box = bounding_box(mask.voxels, margin=MARGIN)
-    whole = _isotropic_grid(mask, spacing)
-    near = _near(box, np.array(mask.spacing_mm[::-1]) / spacing, whole.voxels.shape)
+    whole = _isotropic_grid(mask)
+    near = _near(box, np.divide(mask.spacing_mm, whole.spacing_mm)[::-1], whole.voxels.shape)
     x, y, z = mask.to_mm([side.start for side in box[::-1]]).tolist()
     away = _signed_distance_mm(mask.voxels[box], mask.spacing_mm)
     distance = _resampled(Volume(away, mask.spacing_mm, (x, y, z), mask.direction), whole, near)
-    count = np.count_nonzero(mask.voxels) * np.prod(mask.spacing_mm) / spacing**3
+    count = np.count_nonzero(mask.voxels) * np.prod(np.divide(mask.spacing_mm, whole.spacing_mm))
     order = distance.size - int(np.clip(round(count), 1, distance.size - 1))
     level = np.partition(distance.ravel(), [order - 1, order])[order - 1 : order + 1].mean()
-    field = (distance - level) / np.float32(spacing)
+    field = (distance - level) / np.float32(min(mask.spacing_mm))
     half = np.float32(0.5)
     inner, outer = np.clip(half + field, half, 1), np.clip(half + field, 0, np.nextafter(half, np.float32(0)))
     lumen, part = np.zeros(whole.voxels.shape, bool), np.zeros(whole.voxels.shape, np.float32)
@@ -72,14 +72,13 @@ def _signed_distance_mm(mask: NDArray[np.bool_], spacing_mm: tuple[float, float,
     return (inside - outside).astype(np.float32)
 
 
-def _isotropic_grid(volume: Volume, spacing_mm: float, short: float = 1e-6) -> Volume:
-    """Grid that covers the volume but for a part of a voxel, the outer corner of its first voxel where the volume's is;
-    without voxels.
-    """
-    old = np.array(volume.spacing_mm)
-    size = np.ceil(np.array(volume.voxels.shape[::-1]) * old / spacing_mm - short).astype(int)
-    x, y, z = volume.to_mm((spacing_mm / old - 1) / 2).tolist()
-    return Volume(np.broadcast_to(False, size[::-1]), (spacing_mm,) * 3, (x, y, z), volume.direction)
+def _isotropic_grid(volume: Volume) -> Volume:
+    """Grid of cubes of the finest voxel edge that ends where the volume does, without voxels."""
+    old, extent = np.array(volume.spacing_mm), np.array(volume.voxels.shape[::-1])
+    size, step = that_fit(extent, old.min() / old)
+    x, y, z = volume.to_mm(-0.5 + (extent - size * step) / 2 + step / 2).tolist()
+    width, height, depth = (step * old).tolist()
+    return Volume(np.broadcast_to(False, size[::-1]), (width, height, depth), (x, y, z), volume.direction)
 
 
 def _near(box: Box, ratio: NDArray[np.float64], shape: tuple[int, ...]) -> Box:
@@ -102,7 +101,7 @@ def interpolate_parts(part: Volume) -> tuple[Volume, NDArray[np.float32]]:
     -------
     What is at least half full, (Z, Y, X) bool, and the parts.
     """
-    whole = _isotropic_grid(part, min(part.spacing_mm), 0.5)  # a vessel that the border cuts is as long as it was
+    whole = _isotropic_grid(part)
     z, y, x = (slice(0, size) for size in whole.voxels.shape)
     found = np.clip(_resampled(part, whole, (z, y, x)), 0, 1)
     return whole.with_voxels(found >= np.float32(0.5)), found

@@ -16,6 +16,7 @@ from scipy import ndimage
 
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.images import FilterSettings
+from pipeline.files.cubes import that_fit
 from pipeline.files.volume import Volume
 from pipeline.filtering.region import Region, crop, find_region
 from pipeline.filtering.smoothing import default_length_mm, execute, smooth
@@ -87,15 +88,17 @@ def filter_region(volume: Volume, region: Region, settings: FilterSettings, log:
     image = crop(volume, outer_low, outer_high).to_sitk()
     image = smooth(image, settings.smoothing, length_mm, log)
     spacing_mm = settings.spacing_mm or min(volume.spacing_mm)
-    origin_mm, grid = isotropic_grid(volume, region, spacing_mm)
-    return Volume.from_sitk(resample(image, origin_mm, grid, spacing_mm, settings.interpolation, log))
+    grid = isotropic_grid(volume, region, spacing_mm)
+    return Volume.from_sitk(resample(image, *grid, settings.interpolation, log))
 
 
-def isotropic_grid(volume: Volume, region: Region, spacing_mm: float) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
+def isotropic_grid(
+    volume: Volume, region: Region, spacing_mm: float
+) -> tuple[NDArray[np.floating], NDArray[np.int64], NDArray[np.floating]]:
     """The isotropic grid that reaches as far as a region, edge to edge, with the same middle.
 
-    Along each axis it has the whole number of voxels that comes nearest: each end lies within a quarter of a new voxel
-    of the region's, and the middle of every new voxel within the region. Along an axis whose spacing stays, voxels do.
+    Along each axis it has the whole number of voxels that comes nearest (:func:`pipeline.files.cubes.that_fit`). The
+    middle of every new voxel lies within the region. Along an axis whose spacing stays, voxels do.
 
     Parameters
     ----------
@@ -105,20 +108,19 @@ def isotropic_grid(volume: Volume, region: Region, spacing_mm: float) -> tuple[N
 
     Returns
     -------
-    origin_mm, size : centre of the first voxel, LPS, and voxels along x, y, z.
+    origin_mm, size, spacing_mm : centre of the first voxel, LPS, voxels along x, y, z, and their length there.
     """
-    step = spacing_mm / np.array(volume.spacing_mm)
-    step = np.where(np.isclose(step, 1, rtol=1e-6, atol=0), 1.0, step)
+    old = np.array(volume.spacing_mm)
     extent = region.high - region.low
-    size = np.maximum(np.floor(extent / step + 0.5 + 1e-6), 1).astype(np.int64)
-    return volume.to_mm(region.low - 0.5 + (extent - size * step) / 2 + step / 2), size
+    size, step = that_fit(extent, spacing_mm / old)
+    return volume.to_mm(region.low - 0.5 + (extent - size * step) / 2 + step / 2), size, step * old
 
 
 def resample(
     image: sitk.Image,
     origin_mm: NDArray[np.floating],
     size: NDArray[np.int64],
-    spacing_mm: float,
+    spacing_mm: NDArray[np.floating],
     interpolation: str,
     log: logging.Logger,
 ) -> sitk.Image:
@@ -133,19 +135,19 @@ def resample(
     image : float32.
     origin_mm : centre of the first voxel, LPS.
     size : voxels along x, y, z.
-    spacing_mm : of the new voxels.
+    spacing_mm : of the new voxels along x, y, z.
     interpolation : ``spline`` or ``linear``; on the grid of the image itself nothing is interpolated.
     log : where progress goes.
     """
     grid = sitk.ResampleImageFilter()
     grid.SetSize([int(n) for n in size])
     grid.SetOutputOrigin([float(x) for x in origin_mm])
-    grid.SetOutputSpacing([spacing_mm] * 3)
+    grid.SetOutputSpacing([float(x) for x in spacing_mm])
     grid.SetOutputDirection(image.GetDirection())
     grid.SetInterpolator(sitk.sitkNearestNeighbor)
     if np.allclose(image.GetSpacing(), spacing_mm, rtol=1e-6):
         return grid.Execute(image)
-    note = f"resampling to {' x '.join(str(n) for n in size)} voxels of {spacing_mm:.3g} mm, {interpolation}"
+    note = f"resampling to {' x '.join(str(n) for n in size)} voxels of {min(spacing_mm):.3g} mm, {interpolation}"
     if interpolation == "linear":
         grid.SetInterpolator(sitk.sitkLinear)
         return execute(grid, image, note, log)

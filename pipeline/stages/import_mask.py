@@ -20,6 +20,7 @@ from scipy import ndimage
 from pipeline.case.settings.base import Section, parse
 from pipeline.dicom.mask_series import read_mask_series
 from pipeline.dicom.segmentation_object import find_segmentation, is_dicom, read_segmentation
+from pipeline.files.cubes import CUBIC
 from pipeline.files.mask_file import GivenMask, Wanted, read_mask_file
 from pipeline.files.volume import Volume
 from pipeline.segmentation.leak import border_contact
@@ -44,9 +45,6 @@ MOST_APART = 0.1
 
 THIN_VOXELS, THIN_FRACTION = 4, 0.1
 """A warning where more than this part of the centre line is less than so many voxels across: ends always look thin."""
-
-CUBE_TOLERANCE = 0.01
-"""Relative difference of a voxel's edges up to which it is a cube."""
 
 MAX_UNDONE, NOTED_UNDONE = 0.25, 0.05
 """Refused, and noted: relative change of the volume that interpolation between slices had to undo. The slices are then
@@ -275,7 +273,7 @@ def _with_room(given: GivenMask, vessel: Mask, part: NDArray[np.float32] | None)
 
 def _cubes(volume: Volume, part: NDArray[np.float32] | None) -> tuple[Volume, NDArray[np.float32], float]:
     """The mask on cubes, the part of each that it fills, and the change of volume that interpolation has undone."""
-    if max(volume.spacing_mm) <= (1 + CUBE_TOLERANCE) * min(volume.spacing_mm):
+    if max(volume.spacing_mm) <= CUBIC * min(volume.spacing_mm):
         return volume, volume.voxels.astype(np.float32) if part is None else part, 0.0
     if part is not None:
         cubes, parts = interpolate_parts(volume.with_voxels(_consistent(part, volume.voxels)))

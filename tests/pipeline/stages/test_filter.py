@@ -15,6 +15,7 @@ from scipy.ndimage import map_coordinates
 from scipy.special import erf
 
 from pipeline.case.settings.images import Box, FilterSettings, GrownRegion, VoxelBox
+from pipeline.files.cubes import MOST_STRETCH
 from pipeline.files.volume import Volume
 from pipeline.filtering.region import Region, find_region, region_box
 from pipeline.filtering.smoothing import EQUAL_PATCHES, noise_level, smooth
@@ -74,10 +75,10 @@ def test_resampling_reproduces_a_linear_function_of_the_place(spacing_mm, angles
 
 
 def test_the_new_voxels_are_isotropic_and_as_fine_as_the_finest():
+    """12 slices of 1.5 mm are 43.9 voxels of 0.41 mm thick; 44 that fit are 0.2 % thinner."""
     filtered = filter_volume(noise((12, 40, 40), THICK), FilterSettings(smoothing="none"))
-    assert filtered.spacing_mm == (0.41, 0.41, 0.41)
+    assert filtered.spacing_mm == pytest.approx((0.41, 0.41, 18 / 44))
     assert filtered.voxels.dtype == np.float32
-    # 12 slices of 1.5 mm are 43.9 voxels of 0.41 mm thick
     assert filtered.voxels.shape == (44, 40, 40)
 
 
@@ -93,17 +94,20 @@ def edges(volume: Volume) -> np.ndarray:
 @given(spacing_mm=SPACINGS, angles=ANGLES, new_mm=st.floats(0.3, 3.0), data=st.data())
 @settings(max_examples=30, deadline=None, derandomize=True)
 def test_the_new_voxels_reach_as_far_as_the_old_ones(spacing_mm, angles, new_mm, data):
-    """Of the whole volume or a region: each end to a quarter of a new voxel, the middle exactly, no voxel outside."""
+    """Of the whole volume or a region: each end exactly where voxels 1 % longer or shorter fit, else to a quarter of
+    one; the middle exactly, no voxel outside."""
     shape = data.draw(st.tuples(*[st.integers(8, 20)] * 3))
     volume = Volume(np.zeros(shape, np.float32), spacing_mm, (5.0, -30.0, 600.0), oblique(angles))
     low = np.array(data.draw(st.tuples(*[st.integers(0, 3)] * 3)))
     high = np.array(shape[::-1]) - data.draw(st.tuples(*[st.integers(0, 3)] * 3))
-    origin_mm, size = isotropic_grid(volume, Region(low, high), new_mm)
-    new = Volume(np.zeros(size[::-1]), (new_mm,) * 3, tuple(origin_mm), volume.direction)
+    origin_mm, size, lengths_mm = isotropic_grid(volume, Region(low, high), new_mm)
+    assert np.all(np.abs(lengths_mm / new_mm - 1) <= MOST_STRETCH + 1e-9)
+    new = Volume(np.zeros(size[::-1]), tuple(lengths_mm), tuple(origin_mm), volume.direction)
     wanted = volume.to_mm([low - 0.5, high - 0.5])
     off_mm = (edges(new) - wanted) @ volume.direction
     fits = new_mm < 2 * (high - low) * spacing_mm  # else one voxel is all
-    assert np.all(np.abs(off_mm[:, fits]) <= new_mm / 4 + 1e-5)
+    limits = np.where(size * MOST_STRETCH > 0.5 + MOST_STRETCH, 0.0, new_mm / 4)
+    assert np.all(np.abs(off_mm[:, fits]) <= limits[fits] + 1e-5)
     np.testing.assert_allclose(edges(new).mean(axis=0), wanted.mean(axis=0), atol=1e-9)
     centres = volume.to_index(new.to_mm([[0, 0, 0], size - 1]))
     assert np.all((centres > low - 0.5 - 1e-6) & (centres < high - 0.5 + 1e-6))

@@ -18,6 +18,7 @@ from scipy.spatial import cKDTree
 from pipeline.dicom.segmentation_object import read_segmentation
 from pipeline.files.mask_file import GivenMask, read_mask_file
 from pipeline.files.volume import Volume
+from pipeline.segmentation.shape_interpolation import interpolate_parts
 from pipeline.stages.import_mask import MaskSettings, import_mask, read_mask
 from pipeline.stages.phantom import SeriesHeader, write_series
 from solver.runtime.errors import StageError
@@ -297,6 +298,18 @@ def tube(spacing_mm, tilt_deg, radius_mm) -> Volume:
     z, y, x = np.indices(volume.voxels.shape)
     distance = cKDTree(line).query(volume.to_mm(np.stack([x, y, z], axis=-1)))[0]
     return volume.with_voxels((distance < radius_mm).astype(np.uint8))
+
+
+@pytest.mark.parametrize("thick_mm", [0.67, 0.93, 1.17])
+def test_a_vessel_that_the_border_cuts_is_as_long_on_cubes(thick_mm):
+    """61 slices that are no whole number of cubes of 0.5 mm thick: parts keep their volume, which was up to 0.4 % off."""
+    _, y, x = np.indices((61, 24, 24))
+    part = np.clip(6.3 - np.hypot(y - 11.4, x - 11.7), 0, 1).astype(np.float32)
+    volume = Volume((part >= 0.5).astype(np.uint8), (0.5, 0.5, thick_mm), (0.0, 0.0, 0.0), np.eye(3))
+    cubes, parts = interpolate_parts(volume.with_voxels(part))
+    assert parts.sum() * np.prod(cubes.spacing_mm) == pytest.approx(part.sum() * 0.25 * thick_mm, rel=1e-3)
+    again = brought_in(given_mask(cubes))
+    np.testing.assert_array_equal(again.lumen.voxels > 0, cubes.voxels)  # and such a mask is taken as it is
 
 
 @pytest.mark.parametrize(("tilt_deg", "least"), [(0, 0.95), (30, 0.94), (60, 0.92), (90, 0.87)])
