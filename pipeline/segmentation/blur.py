@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lumen's wall in the image: its slope, its blur, and the threshold at which a blurred tube has its true volume."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +14,21 @@ from pipeline.segmentation.region_growing import Mask, bounding_box
 RISE_LIMIT = 1 - 1e-9
 """A sharp wall rises by the whole contrast within two voxels; its blur is then not measurable but small."""
 
-BLURS = (0.1, 4.0)
-"""Deviations of a blur, voxels, between which it is looked for."""
+BLURS, FIRST_BLURS = (0.1, 4.0), (0.7, 1.0)
+"""Deviations of a Gaussian, voxels, between which that of a wall is sought, and from which."""
 
-HALVINGS, ROUNDS = 20, 4
-"""Steps by which it is found, and of the search for a level which the blur by that level follows from."""
+LEVELS, STEP = (0.2, 0.6), 0.05
+"""Shares of the contrast between which a blurred lumen keeps its volume, and the step down from half way by which it is
+sought."""
 
-BOX = 1 / 12
-"""Variance, voxels squared, of the blur of a voxel, which what fills it has already."""
+STEPS, ALIKE, SAME = 8, 0.01, 0.001
+"""Steps of such a search, and where it ends: a change of the blur by a part, or of a level."""
 
-STEP = 0.05
-"""Share of the contrast over which the growth of a volume is measured."""
+NORMALS = 1.0
+"""Deviation, voxels, of the Gaussian over which a lumen tells the normals of its wall."""
 
-DIMMEST = 0.5
-"""Share of its contrast that blur leaves a lumen at least: half way is no brighter than the lumen is seen. Of thinner
-tatters no level is known at which they keep their volume."""
+FLATTEST = 1e-3
+"""Share of the contrast over a voxel, below which there is no wall."""
 
 CORRECTION_LIMIT = 0.1
 """Part of the contrast beyond which the correction for blur, of first order, says nothing."""
@@ -87,45 +87,72 @@ def unbiased_lower(found: Levels, slope: float, relative_growth: float, spacing_
     return float(found.surroundings + found.contrast * (0.5 - min(darker, CORRECTION_LIMIT)))
 
 
-def blur_across(slope: float, normals: Sequence[NDArray[np.floating]]) -> float:
-    """Standard deviation, voxels, of the Gaussian that blurs a wall, from its slope in many directions.
-
-    A difference over two voxels along an axis at which the normal has the part n sees the wall over 2 n voxels, so that
-    the slope along the normal is sum n erf(n/(s sqrt 2))/2 of the contrast: aslant it is steeper than along an axis.
-
-    Parameters
-    ----------
-    slope : of the share of the contrast along the normal, by such differences, 1/voxel; median over places.
-    normals : parts along each axis of the unit normals there.
-    """
-    low, high = BLURS
-    for _ in range(HALVINGS):
-        blurred = (low + high) / 2
-        along = sum(part * special.erf(part / (blurred * np.sqrt(2))) / 2 for part in normals)
-        low, high = (blurred, high) if np.median(along) > slope else (low, blurred)
-    return (low + high) / 2
-
-
 def unbiased_share(
-    slope: float, normals: Sequence[NDArray[np.floating]], lumen: NDArray[np.floating], depth: NDArray[np.floating]
-) -> float:
-    """Share of the measured contrast at which a blurred vessel has its true volume.
+    share: NDArray[np.floating], lumen: NDArray[np.floating], depth: NDArray[np.floating]
+) -> tuple[float, float]:
+    """Share of the measured contrast at which a blurred vessel has its true volume, and what blur leaves of the true.
 
-    The lumen is blurred once more, as the image blurs it: at which level it keeps its volume, and how much of the
-    contrast the mean is left with that its level is measured by, is the same for the vessel. It follows from the shape,
-    to which :func:`unbiased_lower` is a first order where the vessel is a tube.
+    The lumen is blurred once more, by the Gaussian that makes its wall as steep as the image's, both by differences
+    over two voxels at the same places. At which level it keeps its volume, and how much of the contrast is left in the
+    mean that its level is measured by, is the same for the vessel. Both follow from the shape, to which
+    :func:`unbiased_lower` is a first order where the vessel is a tube: the wall of a vessel of two voxels in radius is
+    no plane, and its blur can be told from its dimness in this way alone.
 
     Parameters
     ----------
-    slope, normals : as of :func:`blur_across`, of the measured contrast.
-    lumen : (Z, Y, X), what of each voxel it fills, from 0 to 1.
-    depth : (Z, Y, X), distance from its wall within it, voxels; the level is a mean weighted by its cube.
+    share : (Z, Y, X), intensity above the tissue over the measured contrast.
+    lumen : (Z, Y, X), what of each voxel it fills, from 0 to 1, about as the vessel does.
+    depth : (Z, Y, X), distance from the wall within it, voxels; the contrast is that of a mean weighted by its cube.
     """
-    seen, weight, volume = 1.0, depth**3, float(lumen.sum(dtype=np.float64))
-    for _ in range(ROUNDS):
-        deviation = np.sqrt(max(blur_across(slope * seen, normals) ** 2 - BOX, 0.0))
-        blurred = ndimage.gaussian_filter(lumen, deviation, mode="nearest")
-        seen = max(float((weight * blurred).sum() / weight.sum()), DIMMEST)
-    half_way, lower = (enclosed_voxels(np.clip(blurred - share + 0.5, 0, 1)) for share in (0.5, 0.5 - STEP))
-    darker = STEP * (volume - half_way) / max(lower - half_way, 1.0)
-    return (0.5 - min(max(darker, 0.0), CORRECTION_LIMIT)) / seen
+    weight, wall, volume = depth**3, _Wall(lumen), float(lumen.sum(dtype=np.float64))
+    steep = max(wall.slope(share), FLATTEST)
+
+    def blurred(deviation: float) -> tuple[NDArray[np.floating], float]:
+        field = ndimage.gaussian_filter(lumen, np.exp(deviation), mode="nearest")
+        return field, float((weight * field).sum() / weight.sum())
+
+    def steeper(deviation: float) -> float:
+        field, seen = blurred(deviation)
+        return float(np.log(max(wall.slope(field), FLATTEST) / seen / steep))
+
+    first, second, low, high = np.log([*FIRST_BLURS, *BLURS])
+    field, seen = blurred(_zero(steeper, (first, second), (low, high), ALIKE))
+
+    def larger(level: float) -> float:
+        return enclosed_voxels(np.clip(field - level + 0.5, 0, 1)) / volume - 1
+
+    return _zero(larger, (0.5, 0.5 - STEP), LEVELS, SAME) / seen, seen
+
+
+class _Wall:
+    """Voxels on both sides of a lumen's wall, and how steep a field is across it."""
+
+    def __init__(self, lumen: NDArray[np.floating]) -> None:
+        inside = lumen >= 0.5
+        self.at = ndimage.binary_dilation(inside) & ~ndimage.binary_erosion(inside, border_value=1)
+        inwards = self._differences(ndimage.gaussian_filter(lumen, NORMALS))
+        self.normals = inwards / np.maximum(np.linalg.norm(inwards, axis=0), np.finfo(float).tiny)
+
+    def _differences(self, field: NDArray[np.floating]) -> NDArray[np.floating]:
+        return np.array([each[self.at] for each in np.gradient(field)], dtype=float)
+
+    def slope(self, field: NDArray[np.floating]) -> float:
+        """Median along the inward normals, 1/voxel."""
+        return float(np.median((self.normals * self._differences(field)).sum(axis=0)))
+
+
+def _zero(
+    falling: Callable[[float], float], places: tuple[float, float], within: tuple[float, float], settled: float
+) -> float:
+    """Where a falling function is 0, by secants from two places; an end of the range, if it lies beyond."""
+    last, place = places
+    before = falling(last)
+    for _ in range(STEPS):
+        now = falling(place)
+        if (now - before) * (place - last) >= 0:
+            break
+        step = now * (place - last) / (before - now)
+        last, before, place = place, now, float(np.clip(place + step, *within))
+        if abs(place - last) < settled:
+            break
+    return place

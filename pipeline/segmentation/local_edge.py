@@ -53,8 +53,12 @@ MOST_WALLS, SETTLED, SHRINKS = 5, 0.003, 0.4
 most of a change over the one before. Where a mask fades away it ends in a cone, whose level is that of its wide part at
 first; changes fall to a fourth each time then. Vessels of a voxel in radius go on growing for ever: theirs do not."""
 
-BESIDE, TINY = 0.2, 1e-6
-"""Share of the contrast about half way within which a voxel lies at the wall, and a length that is none."""
+HALF_WAY, ROUNDS, NEAR = 0.5, 4, 0.03
+"""Share of the contrast at which the wall is sought first, how often, and how near to the last one it is found."""
+
+DIMMEST = 0.5
+"""Share of its contrast that blur leaves a lumen at least: of thinner tatters no level is known at which they keep
+their volume."""
 
 EXTREMES = (5, 95)
 """Percentiles of the contrast along the vessel that are told."""
@@ -136,13 +140,12 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
         here = levels_near(problem, box, part, found, lumen.wall, float(radii.mean()))
         contrast = np.maximum(here.blood - here.tissue, least_contrast(found))
         share = (near - here.tissue) / contrast
-        level = _edge(share, part, here)
-        share = share - level
-        bright = share >= 0
+        room = part | (near < lumen.wall)
         if problem.barrier is not None:
-            bright &= ~problem.barrier[box]
-        room = bright & (part | (near < lumen.wall))
-        grown = ndimage.binary_dilation(part & bright, iterations=REACH_VOXELS, mask=room)
+            room &= ~problem.barrier[box]
+        level = _edge(share, part, room, here)
+        share = share - level
+        grown = _from_level(share, 0.0, part, room)
         moved = abs(float(grown.sum() / part.sum() - 1))
         if moved > SHRINKS * last:
             grown = part
@@ -166,27 +169,36 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
     return LocalEdge(box, share, contrast, level, grown, change, of_wall, of_voxels, brighter, brightest, even, beyond)
 
 
-def _edge(share: NDArray[np.floating], part: Mask, here: Near) -> float:
+def _edge(share: NDArray[np.floating], part: Mask, room: Mask, here: Near) -> float:
     """Share of the contrast at which the wall stands.
 
-    The slope of the wall is taken across it: noise, which is large over the contrast of a dim place, makes a gradient
-    longer and the wall sharper than it is.
+    Where that is far from half way, as in thin vessels, the vessel that is blurred once more to find it is another one,
+    so that it is found anew with the wall there.
 
     Parameters
     ----------
     share : (z, y, x) intensity above the tissue over the contrast of the place.
-    part : (z, y, x) bool, the mask.
-    here : distances from its wall.
+    part, room : (z, y, x) bool, the mask, and where the lumen may reach.
+    here : distances from the mask's wall.
     """
-    wall = ndimage.binary_dilation(part) & ~ndimage.binary_erosion(part) & (np.abs(share - 0.5) < BESIDE)
-    if not wall.any():
-        return 0.5
-    inwards = [each[wall] for each in np.gradient(ndimage.gaussian_filter(here.depth - here.away, 1.0))]
-    length = np.maximum(np.sqrt(sum(up**2 for up in inwards)), TINY)
-    normals = [up / length for up in inwards]
-    across = sum(up * along[wall] for up, along in zip(normals, np.gradient(share), strict=True))
-    lumen = filled(occupancy(share, part, 0.5, 1.0))
-    return unbiased_share(float(np.median(across)), normals, lumen, here.depth)
+    level = HALF_WAY
+    for _ in range(ROUNDS):
+        inside = _from_level(share, level, part, room)
+        if not inside.any():
+            break
+        found, seen = unbiased_share(share, filled(occupancy(share, inside, level, 1.0)), here.depth)
+        if seen < DIMMEST:
+            break
+        last, level = level, found
+        if abs(level - last) < NEAR:
+            break
+    return level
+
+
+def _from_level(share: NDArray[np.floating], level: float, part: Mask, room: Mask) -> Mask:
+    """What of a mask and around it is at least as bright as a share of the contrast."""
+    allowed = room & (share >= level)
+    return np.asarray(ndimage.binary_dilation(part & allowed, iterations=REACH_VOXELS, mask=allowed))
 
 
 def _volume(share: NDArray[np.floating], inside: Mask) -> float:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images as scanners and protocols make them, drawn at random: bright walls under a sharp kernel, rings of a cone beam,
-slabs that do not meet, ghosts of pulsation, slabs of time of flight, curves of grey, and axes that point another way.
+slabs that do not meet, ghosts of pulsation, slabs of time of flight, curves of grey, axes that point another way, and
+vessels of two voxels.
 """
 
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import numpy as np
 from scipy import ndimage
 
 from pipeline.files.volume import Volume
-from tests.support.strange_images import Strange, _usual, calcium, scene, stent
+from tests.support.strange_images import Scene, Strange, _usual, calcium, fork, scene, stent, tube
 
 Random = np.random.Generator
 
@@ -132,6 +133,20 @@ def phase_contrast(rng: Random) -> Strange:
     return made.finished(0.7 * step, (made.blood - made.tissue) / rng.uniform(5, 9))
 
 
+def hair(rng: Random) -> Strange:
+    """CT or MR of a vessel of 1.2 to 3 voxels in radius, 36 to 56 voxels of it; branches are half to 0.85 as thick."""
+    radius = rng.uniform(0.6, 1.8)
+    step = radius / rng.uniform(1.2, 3.0)
+    half, forked, ct = rng.uniform(18, 28) * step, rng.random() < 0.5, bool(rng.random() < 0.5)
+    lines = fork(rng, radius, half) if forked else tube(rng, radius, half)
+    wide = (0.55 if forked else 0.4) * half + 5 * step
+    spacing = (step, step, step * rng.uniform(1, 1.3))
+    size = (int(2 * wide / step), int(2 * wide / step), int(2 * half / spacing[2]))
+    tissue = rng.uniform(20, 70) if ct else rng.uniform(60, 150)
+    made = Scene(rng, spacing, size, lines, tissue, tissue + rng.uniform(250, 450), ct)
+    return _usual(made)
+
+
 KINDS: dict[str, Callable[[Random], Strange]] = {
     "sharp-stent": sharp_stent,
     "sharp-calcium": sharp_calcium,
@@ -142,4 +157,5 @@ KINDS: dict[str, Callable[[Random], Strange]] = {
     "curved-greys": curved_greys,
     "other-axes": other_axes,
     "phase-contrast": phase_contrast,
+    "hair": hair,
 }

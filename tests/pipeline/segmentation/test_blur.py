@@ -1,56 +1,88 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blur of a wall is found from its slope in any direction, and so the level at which a thin vessel has its volume."""
+"""The level at which a blurred vessel has its volume follows from its shape and how steep its wall is, if thin, too."""
 
 import numpy as np
 import pytest
 from scipy import ndimage
 
+from pipeline.case.settings.images import FilterSettings, SegmentSettings
 from pipeline.files.enclosed import enclosed_voxels, filled
-from pipeline.segmentation.blur import blur_across, unbiased_share
+from pipeline.files.volume import Volume
+from pipeline.segmentation.blur import unbiased_share
+from pipeline.segmentation.following import Near
+from pipeline.segmentation.local_edge import DIMMEST, HALF_WAY, _edge
+from pipeline.stages.filter import filter_volume
+from pipeline.stages.segment import segment
+from solver.runtime.errors import StageError
+from tests.support import strangers
+from tests.support.variants import some
 
 
-def wall(lumen: np.ndarray, share: np.ndarray) -> tuple[float, list[np.ndarray]]:
-    """Median slope across the wall by differences over two voxels, and the normals of the lumen there."""
-    at = np.abs(share - 0.5) < 0.2
-    inwards = [each[at] for each in np.gradient(ndimage.gaussian_filter(lumen, 1.5))]
-    length = np.sqrt(sum(each**2 for each in inwards))
-    normals = [each / length for each in inwards]
-    return float(np.median(sum(n * each[at] for n, each in zip(normals, np.gradient(share), strict=True)))), normals
-
-
-@pytest.mark.parametrize("blur", [0.6, 1.0, 1.6])
-def test_the_blur_of_a_ball_is_found_in_all_directions_at_once(blur):
-    """A ball of 14 voxels, drawn at a random place. Slopes within 0.2 of half way are up to 7 % below the steepest."""
-    centre = np.random.default_rng(61).uniform(19, 20, 3)
-    away = np.linalg.norm(np.moveaxis(np.indices((40, 40, 40)), 0, -1) - centre, axis=-1)
-    lumen = np.clip(14.5 - away, 0, 1)
-    share = ndimage.gaussian_filter(lumen, np.sqrt(blur**2 - 1 / 12))
-    slope, normals = wall(lumen, share)
-    assert blur_across(slope, normals) == pytest.approx(blur, rel=0.08)
-
-
-@pytest.mark.parametrize(("radius", "blur"), [(2.5, 0.7), (3.5, 0.7), (3.5, 1.1), (5.0, 0.7), (5.0, 1.1)])
-def test_at_the_share_found_a_blurred_tube_has_its_volume(radius, blur):
-    """A tube aslant, whose level is that of a mean over it, up to 10 % too dim; half way it is 2 to 10 % too thin."""
-    rng = np.random.default_rng(round(10 * radius + blur))
+def tube(radius: float, seed: int) -> np.ndarray:
+    """What of each voxel a tube aslant fills, at a random place."""
+    rng = np.random.default_rng(seed)
     axis = rng.normal(size=3)
     axis /= np.linalg.norm(axis)
     fine = np.moveaxis(np.indices((120, 120, 120)), 0, -1) / 3 - 20 - rng.uniform(-0.5, 0.5, 3)
     across = np.linalg.norm(fine - (fine @ axis)[..., None] * axis, axis=-1)
-    lumen = (across < radius).reshape(40, 3, 40, 3, 40, 3).mean((1, 3, 5))
+    return (across < radius).reshape(40, 3, 40, 3, 40, 3).mean((1, 3, 5))
+
+
+@pytest.mark.parametrize(("radius", "blur"), [(1.6, 0.7), (2.2, 0.9), (2.5, 0.7), (3.5, 1.1), (5.0, 0.7), (5.0, 1.1)])
+def test_at_the_share_found_a_blurred_tube_has_its_volume(radius, blur):
+    """Its level is that of a mean over it, up to a third too dim; half way it is 2 to 19 % too thin.
+
+    What is blurred again is the tube half way of that level, and in thin ones the tube at the share found so far.
+    """
+    lumen = tube(radius, round(10 * radius + blur))
     share = ndimage.gaussian_filter(lumen, blur, mode="nearest")
     depth = ndimage.distance_transform_edt(np.pad(share >= 0.5, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
     seen = share * (depth**3).sum() / (depth**3 * share).sum()
-    slope, normals = wall(lumen, seen)
-    level = unbiased_share(slope, normals, filled(np.clip(seen, 0, 1)), depth)
+    level = 0.5
+    for _ in range(1 if radius > 3 else 3):
+        level, left = unbiased_share(seen, filled(np.clip(seen - level + 0.5, 0, 1)), depth)
     volume = lumen.sum()
-    assert enclosed_voxels(np.clip(seen - level + 0.5, 0, 1)) == pytest.approx(volume, rel=0.02)
+    assert left == pytest.approx((depth**3 * share).sum() / (depth**3).sum(), rel=0.05)
+    limit = 0.02 if radius > 2.4 else 0.06
+    assert enclosed_voxels(np.clip(seen - level + 0.5, 0, 1)) == pytest.approx(volume, rel=limit)
     assert enclosed_voxels(share) < (1 - 0.8 * blur**2 / radius**2) * volume  # to first order, without 0.8
 
 
-def test_of_a_thread_half_way_is_no_brighter_than_it_is_seen():
-    """A thread of one voxel keeps a tenth of its contrast; at the share that follows no voxel was left."""
+def test_of_a_thread_the_wall_stays_within_what_is_seen():
+    """A thread of one voxel keeps a tenth of its contrast, whatever the blur: at the share that follows is no voxel."""
     thread = np.zeros((21, 21, 21))
     thread[:, 10, 10] = 1
-    along = [np.ones(1), np.zeros(1), np.zeros(1)]
-    assert 0.5 < unbiased_share(0.2, along, thread, thread) <= 1
+    share = ndimage.gaussian_filter(thread, 1.2) / 0.11
+    found, left = unbiased_share(share, thread, thread)
+    assert left < DIMMEST < share.max() < found
+    near = Near(share, share, thread, 1 - thread)
+    assert HALF_WAY <= _edge(share, thread > 0, np.ones(thread.shape, bool), near) < share.max()
+
+
+@pytest.mark.parametrize("seed", some([39502, 39504, 39505, 39506], 39505))
+def test_a_vessel_of_two_voxels_that_is_too_thin_half_way_is_foretold_to_be_larger(seed):
+    """By blur a vessel of 1.3 to 2.7 voxels in radius loses 6 to 40 % half way between the true levels.
+
+    It was foretold to be smaller by up to 36 %, as the blur and how dim it leaves the vessel were found in turn.
+    """
+    drawn = strangers.image("hair", seed)
+    settings = SegmentSettings(seeds_voxel=(drawn.seed,), lower=drawn.half_way)
+    record = segment(filter_volume(drawn.image, FilterSettings()), settings, drawn.image).record
+    off, change = record["volume_ml"] / drawn.volume_ml - 1, record["local_edge"]["change"]
+    assert off < -0.05
+    assert (1 + off) * (1 + change) == pytest.approx(1, abs=0.12)
+
+
+def test_a_vessel_of_a_voxel_is_refused():
+    """A tube of a voxel in radius, whose middle is nowhere inside its wall at that threshold: a traceback before."""
+    z, y, x = np.moveaxis(np.indices((180, 90, 75)), 0, -1).reshape(-1, 3).T / 3 - [[30], [15], [12.5]]
+    axis = np.array([1, 0.35, 0.2]) / np.linalg.norm([1, 0.35, 0.2])
+    across = np.sqrt(z**2 + y**2 + x**2 - (axis @ [z, y, x]) ** 2)
+    filled_part = (across < 1).reshape(60, 3, 30, 3, 25, 3).mean((1, 3, 5))
+    blurred = 40 + 300 * ndimage.gaussian_filter(filled_part, 0.5)
+    voxels = np.random.default_rng(1).normal(blurred, 3).astype(np.float32)
+    volume = Volume(voxels, (0.5,) * 3, (0.0, 0.0, 0.0), np.eye(3))
+    seed = [int(n) for n in np.unravel_index(blurred[20:40].argmax(), (20, 30, 25))]
+    settings = SegmentSettings(seeds_voxel=((seed[2], seed[1], seed[0] + 20),), lower=160)
+    with pytest.raises(StageError, match=r"hardly a voxel of 0\.5 mm wide"):
+        segment(volume, settings, volume)
