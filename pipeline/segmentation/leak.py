@@ -227,6 +227,23 @@ def sensitivity(table: list[Row], quantity: str, found: Levels) -> float:
     return float((below - above) / at * found.contrast / (table[2].level - table[0].level) / 100)
 
 
+def check_width(table: list[Row], lumen: Lumen, spacing_mm: float) -> None:
+    """Refuse a vessel whose middle is nowhere inside its wall, as of one voxel.
+
+    Parameters
+    ----------
+    table : the lumen at a level below the threshold, at it, and above it.
+    lumen : as found.
+    spacing_mm : of the voxels.
+    """
+    if not table[1].mean_radius:
+        raise StageError(
+            f"{lumen}: the vessel at the seed is hardly a voxel of {spacing_mm:.3g} mm wide, so that no image of this"
+            " resolution tells where its wall is: choose another series with finer voxels, or move the seed into a"
+            " wider vessel"
+        )
+
+
 def check_growth(table: list[Row], lumen: Lumen, found: Levels, settings: SegmentSettings) -> None:
     """Refuse a mask whose volume hangs on the controlling level, or jumps between it and the middle of its range.
 

@@ -25,7 +25,15 @@ from pipeline.segmentation.barrier import barrier, with_its_layers
 from pipeline.segmentation.beyond_region import keeps_whole, record_of_beyond_region
 from pipeline.segmentation.bridging import bridged
 from pipeline.segmentation.dark_blood import read_inverted, record_of_inverted
-from pipeline.segmentation.leak import LeakError, border_contact, check_border, check_contrast, check_growth, growth
+from pipeline.segmentation.leak import (
+    LeakError,
+    border_contact,
+    check_border,
+    check_contrast,
+    check_growth,
+    check_width,
+    growth,
+)
 from pipeline.segmentation.leak_advice import clear_of_leak
 from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, remedies
 from pipeline.segmentation.levels import Levels, dark_limit, levels
@@ -251,6 +259,7 @@ def _found(
     line, radii = centre_line(mask)
     table = growth(judged, voxels, centres(line, radii, filled), intensity, settings)
     check_growth(table, judged, intensity, settings)
+    check_width(table, judged, filtered.spacing_mm[0])
     doubts = left_vessel(judged, seen)
     found = against_plain_growing(problem, found, intensity)
     if found.even is not None:  # what is told of a lumen is of the image
