@@ -10,6 +10,9 @@ from typing import Any
 
 from pipeline.segmentation.point_text import text_mm
 
+GIVEN_MASK = "given mask"
+"""Method of a lumen that a user gives, in its record."""
+
 BRIDGE = (
     "set segment.gaps: bridge, which joins both by a lumen one to two voxels across; how wide the vessel is there, the"
     " image does not tell"

@@ -25,6 +25,7 @@ from pipeline.files.mask_file import GivenMask, Wanted, read_mask_file
 from pipeline.files.volume import Volume
 from pipeline.segmentation.leak import border_contact
 from pipeline.segmentation.levels import Levels
+from pipeline.segmentation.lumen_advice import GIVEN_MASK
 from pipeline.segmentation.mask_fill import between_slices, hollow
 from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw
@@ -129,7 +130,7 @@ def import_mask(given: GivenMask, settings: MaskSettings, log: logging.Logger) -
     thin = float(np.mean(2 * centre_line(lumen.voxels)[1] * lumen.spacing_mm[0] < THIN_VOXELS * coarse_mm))
     count = int(lumen.voxels.sum())
     record = {
-        "method": "given mask",
+        "method": GIVEN_MASK,
         **given.record,
         "voxels": count,
         "volume_ml": round(count * float(np.prod(lumen.spacing_mm)) / 1000, 5),

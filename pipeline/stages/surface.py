@@ -49,6 +49,7 @@ from pipeline.geometry.branches.side_branches import (
 )
 from pipeline.geometry.closed_surface import Surface, SurfaceStage, figures_of_result, without_too_thin
 from pipeline.geometry.lattice.spacing import Extent
+from pipeline.geometry.surface import remedies
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.extension import extend_openings
 from pipeline.geometry.surface.facets import Facets
@@ -65,9 +66,9 @@ from pipeline.geometry.surface.isosurface import (
 from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.remesh import Shape, remesh_vessel
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
-from pipeline.geometry.surface.thin import THIN_REMEDY, ThinPlaceError
+from pipeline.geometry.surface.thin import ThinPlaceError
 from pipeline.geometry.surface.volumes import tell_volumes
-from pipeline.segmentation.lumen_advice import of_doubts, of_too_few_ends, record_of
+from pipeline.segmentation.lumen_advice import GIVEN_MASK, of_doubts, of_too_few_ends, record_of
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -162,7 +163,7 @@ def _extract_thin(
     try:
         return _extract(lumen, settings, log, scene, given_mm3, broken)
     except ThinPlaceError as error:
-        raise StageError(f"{error.found}, also with less smoothing of thin places; {THIN_REMEDY}") from None
+        raise StageError(f"{error.found}, also with less smoothing of thin places; {remedies.THIN}") from None
 
 
 def _extract(
@@ -182,10 +183,7 @@ def _extract(
     scene.mark_ends(found)
     cut_radii = CUT_RADII if settings.cut_radii is None else settings.cut_radii
     border = tuple(traced.border.values())
-    remedy = (
-        f"filter.spacing_mm: {FINER * min(lumen.spacing_mm):.2g} resamples finer (where the mask is given, the program"
-        " that made it), or let the mask reach further along the vessel"
-    )
+    remedy = f"{remedies.finer(FINER * min(lumen.spacing_mm))}, or let the mask reach further along the vessel"
     cutting = Cutting(settings, least_mm, remedy, cut_radii, cut_radii + TIP_RADII, border, shaved=shaved)
     close_on_request(found, cutting)
     asked_mm3 = given_mm3 - sum(side["volume_mm3"] for side in sides)
@@ -198,7 +196,7 @@ def _extract(
         raise StageError(
             f"surface: smoothing changed the volume by {100 * change:+.2f} % of {asked_mm3:.1f} mm3, more than"
             f" surface.volume_tolerance = {settings.volume_tolerance:g}; lower surface.smoothing_mm,"
-            " or resample finer with filter.spacing_mm"
+            f" or {remedies.FINER}"
         )
     mesh = remesh_vessel(mesh, shape_of(mesh), settings.edges_per_radius, max(lumen.spacing_mm))
     check_closed(mesh)
@@ -389,7 +387,9 @@ def _compute(job: Job) -> None:
         elif doubt := of_doubts(record):
             refusal = StageError(f"the lumen may not be the vessel: {doubt}. With the lumen as it is, {error}")
         else:
-            raise
+            refusal = StageError(str(error))
+        if record.get("method") == GIVEN_MASK:
+            refusal = StageError(remedies.of_a_mask(str(refusal)))
         refusal.picture = error.picture
         raise refusal from None
     without_too_thin(surface, settings, settings.lattice, job).write(job)

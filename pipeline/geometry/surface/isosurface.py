@@ -27,6 +27,7 @@ from pipeline.files.volume import Volume
 from pipeline.geometry.surface.clip import directed_edges
 from pipeline.geometry.surface.connections import WALL
 from pipeline.geometry.surface.facets import Facets
+from pipeline.geometry.surface.remedies import FINER
 from pipeline.geometry.surface.remesh import CapPlanes, Shape, vertex_kinds
 from pipeline.geometry.surface.thin import ThinPlaceError, faithful_field, lost_places, thinness
 from pipeline.geometry.surface.triangle_measures import vertex_normals
@@ -139,10 +140,7 @@ def _keep_one_piece(field: NDArray[np.float32], sigma_mm: float, log: logging.Lo
     """Remove specks and cavities that smoothing made of thin places, in place; refuse where they are large."""
     label, parts = ndimage.label(field > 0)
     if not parts:
-        raise StageError(
-            f"surface.smoothing_mm = {sigma_mm:g} mm: the vessel vanishes; lower it, or resample finer with"
-            " filter.spacing_mm"
-        )
+        raise StageError(f"surface.smoothing_mm = {sigma_mm:g} mm: the vessel vanishes; lower it, or {FINER}")
     sizes = np.bincount(label.ravel())[1:]
     vessel = label == 1 + np.argmax(sizes)
     filled = ndimage.binary_fill_holes(vessel)
@@ -155,7 +153,7 @@ def _keep_one_piece(field: NDArray[np.float32], sigma_mm: float, log: logging.Lo
     if (share := np.count_nonzero(cavities) / sizes.sum()) > MAX_LOST:
         raise StageError(
             f"{sought}: a cavity of the lumen, with {100 * share:.1f} % of its volume, would be lost; lower it,"
-            " resample finer with filter.spacing_mm, or fill cavities with segment.fill_holes"
+            f" {FINER}, or fill cavities with segment.fill_holes"
         )
     field[specks] = -0.5
     field[cavities] = 0.5

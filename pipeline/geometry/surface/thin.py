@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.geometry.surface.remedies import THIN
 from solver.runtime.errors import StageError
 
 SLACK = 1.0
@@ -27,13 +28,6 @@ FARAWAY = 1e-4
 """Weight of a flat wall, which counts where there is no other near."""
 
 
-THIN_REMEDY = (
-    "resample finer with filter.spacing_mm, or cut the thin part off with segment.cut_planes; where the mask is given"
-    " (input.mask), widen or cut that place in the program that made it"
-)
-"""What helps where a place is too thin for the smoothing."""
-
-
 class ThinPlaceError(StageError):
     """Smoothing loses thin places of a vessel; with less of it there they may stay.
 
@@ -43,7 +37,7 @@ class ThinPlaceError(StageError):
     """
 
     def __init__(self, found: str) -> None:
-        super().__init__(f"{found}; leave surface.smoothing_mm out, and thin places are smoothed less, {THIN_REMEDY}")
+        super().__init__(f"{found}; leave surface.smoothing_mm out, and thin places are smoothed less, {THIN}")
         self.found = found
 
 

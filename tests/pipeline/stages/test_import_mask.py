@@ -302,7 +302,7 @@ def tube(spacing_mm, tilt_deg, radius_mm) -> Volume:
 
 @pytest.mark.parametrize("thick_mm", [0.67, 0.93, 1.17])
 def test_a_vessel_that_the_border_cuts_is_as_long_on_cubes(thick_mm):
-    """61 slices that are no whole number of cubes of 0.5 mm thick: parts keep their volume, which was up to 0.4 % off."""
+    """61 slices that are no whole number of cubes thick: parts keep their volume, which was up to 0.4 % off."""
     _, y, x = np.indices((61, 24, 24))
     part = np.clip(6.3 - np.hypot(y - 11.4, x - 11.7), 0, 1).astype(np.float32)
     volume = Volume((part >= 0.5).astype(np.uint8), (0.5, 0.5, thick_mm), (0.0, 0.0, 0.0), np.eye(3))
