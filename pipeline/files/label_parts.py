@@ -21,6 +21,10 @@ COMPACT = 3.0
 it twice as large; a sheet along a lumen is longer."""
 TRIED = 12
 """Labels from which others are looked for, at most."""
+ENDS, LONG, LONGER = 0.5, 3.0, 1.25
+"""A part ends at a face where so much more of it lies on one side of the face's middle than on the other, along the
+longest axis of what of it is within `LONG` depths; that axis is longer than the next one by this factor of variances. A
+vessel passes an organ that touches its side, and an organ is no longer than wide."""
 LEAST_FACES = 4
 """Faces of voxels that two labels share, at least: as a section of two voxels across has."""
 
@@ -113,7 +117,24 @@ def _goes_on(own: NDArray[np.bool_], its: NDArray[np.bool_], faces_mm2: float, s
     box = _around(meeting, reach)
     deep = float(_depth_mm(own[box] | its[box], reach, spacing_mm)[meeting[box]].max())
     thinner = min(_depth_mm(part[box], 1, spacing_mm).max() for part in (own, its))
-    return bool(deep >= DEEP * thinner and faces_mm2 <= COMPACT * np.pi * deep**2)
+    if deep < DEEP * thinner or faces_mm2 > COMPACT * np.pi * deep**2:
+        return False
+    box = _around(meeting, int(np.ceil(LONG * deep / min(spacing_mm))) + 1)
+    middle_mm = np.argwhere(meeting[box]).mean(axis=0) * spacing_mm[::-1]
+    return any(_ends_at(part[box], middle_mm, LONG * deep, spacing_mm) for part in (own, its))
+
+
+def _ends_at(
+    part: NDArray[np.bool_], middle_mm: NDArray[np.floating], reach_mm: float, spacing_mm: Sequence[float]
+) -> bool:
+    """Whether what of a part lies within reach of a place is longer than wide and lies to one side of it."""
+    away = np.argwhere(part) * spacing_mm[::-1] - middle_mm
+    near = away[np.linalg.norm(away, axis=1) < reach_mm]
+    if len(near) < LEAST_FACES:
+        return False
+    variances, axes = np.linalg.eigh(np.cov(near.T))
+    side = abs(float(np.sign(near @ axes[:, -1]).mean()))
+    return bool(side > ENDS and variances[-1] > LONGER * variances[-2])
 
 
 def _depth_mm(part: NDArray[np.bool_], room: int, spacing_mm: Sequence[float]) -> NDArray[np.float64]:

@@ -55,6 +55,17 @@ def test_what_lies_beside_a_lumen_is_no_part_of_it(what):
     assert continuations(labels, [1], SPACING) == []
 
 
+@pytest.mark.parametrize(("place", "radius_mm"), [((9, 17, 20), 5), ((16, 12, 14), 4), ((12, 10, 24), 7)])
+def test_an_organ_that_a_vessel_passes_is_no_part_of_it(place, radius_mm):
+    """A ball that the vessel lies in by a half, or runs through: the face between is as deep in both as a section."""
+    x, y, z, away = places()
+    ball = np.linalg.norm(np.stack([x, y, z], axis=-1) - place, axis=-1) < radius_mm
+    labels = np.where(away < 3.5, 1, 2 * ball)
+    assert (labels == 2).sum() > 300
+    assert continuations(labels, [1], SPACING) == []
+    assert continuations(labels, [2], SPACING) == []
+
+
 def test_one_of_several_parts_is_refused_and_a_part_alone_fails_a_check(tmp_path):
     labels, path = in_parts(), tmp_path / "parts.nrrd"
     image = sitk.GetImageFromArray(labels)
