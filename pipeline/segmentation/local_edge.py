@@ -173,7 +173,7 @@ def _edge(share: NDArray[np.floating], part: Mask, room: Mask, here: Near) -> fl
     """Share of the contrast at which the wall stands.
 
     Where that is far from half way, as in thin vessels, the vessel that is blurred once more to find it is another one,
-    so that it is found anew with the wall there.
+    so that it is found again with the wall there.
 
     Parameters
     ----------

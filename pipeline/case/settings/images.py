@@ -111,7 +111,8 @@ class FilterSettings(Section):
         " nonlocal: radius of the patches; none: 0.5 mm, nonlocal: two of the finest voxels",
     )
     spacing_mm: Positive | None = Field(
-        None, description="isotropic spacing after resampling; none: the finest of x, y, z"
+        None,
+        description="isotropic spacing after resampling, to 1 % as voxels fit; none: the finest of x, y, z",
     )
     interpolation: Literal["spline", "linear"] = Field(
         "spline", description="resampling: cubic B-spline kept within the neighbours' range, or linear"
