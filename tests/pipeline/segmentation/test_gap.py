@@ -163,11 +163,9 @@ def test_the_advice_is_followed_through_the_workflow(tmp_path):
     assert JOINED in [each["name"] for each in checks(tmp_path) if not each["passed"]]
 
 
-@pytest.mark.parametrize(("seed", "stage"), some([(876, "surface"), (886, "centreline")], (876, "surface")))
-def test_a_refusal_that_a_gap_or_a_thread_explains_is_led_on_by_joining_it(tmp_path, seed, stage):
-    """A mask whose one end tapers so that no section can be cut, and one that a single voxel joins, whose surface is
-    pinched there. Both volumes come to within 3 %.
-    """
+@pytest.mark.parametrize("seed", some([875, 886], 886))
+def test_a_refusal_that_a_thread_explains_is_led_on_by_joining_it(tmp_path, seed):
+    """A mask that a single voxel joins, whose surface is pinched there. Its volume comes to within 3 %."""
     drawn = strangers.image("occlusion", seed)
     drawn.image.write(tmp_path / "image.nrrd")
     case = {
@@ -177,7 +175,7 @@ def test_a_refusal_that_a_gap_or_a_thread_explains_is_led_on_by_joining_it(tmp_p
     }
     workflow = Workflow(tmp_path, "plausibility")
     (step,) = follow(workflow.run, case)
-    assert step.refusal.stage == stage
+    assert step.refusal.stage == "centreline"
     assert step.taken
     assert step.taken.settings == {"segment": {"gaps": "bridge"}}
     record = json.loads((tmp_path / "segmentation.json").read_text())

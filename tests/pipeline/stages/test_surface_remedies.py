@@ -15,6 +15,7 @@ from pipeline.files.volume import Volume
 from pipeline.stages import surface
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
+from tests.support.advice import advised
 from tests.support.tubes import line, tube
 
 LOG = logging.getLogger("test")
@@ -51,3 +52,17 @@ def test_of_a_given_mask_a_refusal_names_the_program_that_made_it(
     assert "filter.spacing_mm" in said[0]
     assert not any(word in said[1] for word in ("filter.", "segment.cut"))
     assert "the program that made" in said[1]
+
+
+def test_too_few_ends_that_a_gap_explains_are_led_on_by_joining_it(tmp_path: Path) -> None:
+    """A lumen no end of which can be cut, in line with an end of which a vessel goes on."""
+    occupancy, record = tmp_path / "occupancy.nrrd", tmp_path / "segmentation.json"
+    drawn = tube(line(40), 1.4)
+    drawn.with_voxels(drawn.voxels.astype(np.float32)).write(occupancy)
+    gap = {"beyond_ml": 1.13, "length_mm": 15.0, "mm": [41.2, -4.3, 87.5]}
+    record.write_text(json.dumps({"method": "region growing", "beyond_ends": {"gaps": [gap]}}))
+    settings = json.loads(SurfaceSettings().model_dump_json())
+    job = Job("surface", {"occupancy": occupancy, "segmentation": record}, {}, settings, LOG)
+    with pytest.raises(StageError, match=r"0 open ends found.*15 mm at \(41\.2, -4\.3, 87\.5\) mm") as refused:
+        surface._compute(job)
+    assert [each.settings for each in advised(str(refused.value), {})] == [{"segment": {"gaps": "bridge"}}]
