@@ -294,7 +294,7 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
             case.reach(f"{name}vorticity inside, rms", each.curl_inside, at_most=0.05)
             each, name = found[direction, 5.0], f"{label(direction)}, 10 nodes: "
             case.reach(f"{name}wall shear stress, mean size of the error", each.shear_mean, at_most=0.01)
-            lower = {} if direction == ASKEW else {"held": 0.3, "why": SCATTER}
+            lower = {} if direction == DIRECTIONS[0] else {"held": 0.3, "why": SCATTER}
             name = f"{label(direction)}: order of the wall shear stress, mean size"
             case.reach(name, orders[direction]["shear_mean"], at_least=0.9, **lower)
             each, name = found[direction, 14.0], f"{label(direction)}, 28 nodes: "
