@@ -14,8 +14,8 @@ that along the wall, which carries the part
 over the wall links of a layer, n along the vessel. At an opening links towards the wall may lead through the cap, and
 what is left, e = the sum of m near the cap per flow out of the vessel, lets all, a part or nothing of k pass from nodes
 to the wall. So the links of an opening carry 1 + e - k times its flow, walls carry the rest, and of what they add
-e - k belongs to the opening. As all mass that walls add it came back all along the vessel before: 0.7 % of the flow
-through a duct 10 nodes across, a nodes' layer of which ended just at its outlet, took a tenth of the pressure drop.
+e - k belongs to the opening. Before, it came back all along the vessel, as other mass that walls add: in a duct 10
+nodes across 0.7 % of the flow, which took a tenth of the pressure drop.
 
 Both sums are those of developed flow, with weights that change smoothly within `REACH` spacings of the cap, so that
 links far from it cancel. Where flow is not developed, what is left comes back all along the vessel as before.
