@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.boundary.cap_profile import cap_profiles
 from solver.boundary.opening_walls import flow_parts
 from solver.boundary.openings import (
     InletFeedback,
@@ -231,8 +232,9 @@ def build_lattice(
     probe_node, probe_opening = opening_nodes(nodes)
     links = wall_links(nodes, addresses, stride, walls, real, moving, slip, parabolic)
     parts, tau = np.ones(len(nodes.openings)), None
+    caps = cap_profiles(nodes) if parabolic else ()
     if parabolic:
-        parts, tau = flow_parts(nodes, slip), np.full(nodes.count, 1 / rates[0])
+        parts, tau = flow_parts(nodes, caps, slip), np.full(nodes.count, 1 / rates[0])
         if rheology is not None and rheology.blend is not None:
             tau[rheology.blend > 0] = 0.5  # the friction of layers is known as a whole
     return Lattice(
@@ -241,7 +243,7 @@ def build_lattice(
         addresses=addresses,
         walls=links,
         inlets=inlet_links(nodes, addresses, stride, profiles, columns, real, parts),
-        outlets=outlet_links(nodes, addresses, stride, columns, real, parts, tau),
+        outlets=outlet_links(nodes, addresses, stride, columns, real, parts, caps, tau),
         probe_node=probe_node,
         probe_opening=probe_opening,
         openings=len(nodes.openings),
@@ -257,5 +259,7 @@ def build_lattice(
         fp16=precision == "fp16",
         q=nodes.q,
         stencils=Stencils.of_nodes(nodes) if isotropic else Stencils.none(),
-        parabolic=(ParabolicWalls.of_links(nodes, links, stride, rates, real) if parabolic else ParabolicWalls.none()),
+        parabolic=ParabolicWalls.of_links(nodes, links, stride, rates, real, caps)
+        if parabolic
+        else ParabolicWalls.none(),
     )

@@ -75,6 +75,11 @@ class CapProfile:
         return here, after - before, 4 * (after - 2 * here + before)
 
 
+def cap_profiles(nodes: Nodes) -> tuple[CapProfile, ...]:
+    """Those of all openings of a geometry; all ranks ask together."""
+    return tuple(CapProfile.of(nodes, opening) for opening in nodes.openings)
+
+
 def _terms(opening: Opening, points_mm: Reals) -> Reals:
     """-r^2/4 and the harmonic polynomials at points (K, 3), mm; in the plane of the cap, lengths in its radii."""
     z = ((points_mm - opening.centre_mm) @ opening.across / opening.radius_mm) @ (1, 1j)

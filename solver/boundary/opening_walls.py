@@ -21,6 +21,7 @@ Both sums are those of developed flow, with weights that change smoothly within 
 links far from it cancel. Where flow is not developed, what is left comes back all along the vessel as before.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from solver.boundary.cap_profile import CapProfile
 from solver.domain.addresses import slip_links
-from solver.domain.nodes import Nodes, Opening
+from solver.domain.nodes import Nodes
 from solver.domain.whole import row_blocks
 from solver.kernels.node_physics import node_function
 from solver.kernels.sums import LIMBS, limbs_by_group, split, total
@@ -40,28 +41,29 @@ MOST = 0.1
 """Largest part of the flow beside it: more is no estimate but a cap of a few nodes."""
 
 
-def flow_parts(nodes: Nodes, slip: tuple[str, ...] = ()) -> NDArray[np.float64]:
+def flow_parts(nodes: Nodes, caps: Sequence[CapProfile], slip: tuple[str, ...] = ()) -> NDArray[np.float64]:
     """Flow through each opening over what its links carry, 1/(1 + e - k), (openings,). All ranks ask together.
 
     Parameters
     ----------
     nodes : the geometry, whose walls are interpolated.
+    caps : developed flow through each of its openings.
     slip : names of the patches along which fluid slips.
     """
     stick = nodes.is_own[nodes.wall_link_node] & ~slip_links(nodes, slip)
-    beside = np.array([_beside(nodes, opening, stick) for opening in nodes.openings])
+    beside = np.array([_beside(nodes, cap, stick) for cap in caps])
     return 1 / (1 + np.clip(beside, -MOST, MOST))
 
 
-def _beside(nodes: Nodes, opening: Opening, stick: NDArray[np.bool_]) -> float:
+def _beside(nodes: Nodes, cap: CapProfile, stick: NDArray[np.bool_]) -> float:
     """Mass that wall links near an opening add, over the flow out of the vessel, less the part that walls carry.
 
     Parameters
     ----------
-    nodes, opening : the geometry and one of its openings.
+    nodes, cap : the geometry, and developed flow through one of its openings.
     stick : (L,) which of its wall links count.
     """
-    profile, stencil, normal = CapProfile.of(nodes, opening), velocity_set(nodes.q), np.asarray(opening.normal)
+    opening, stencil, normal = cap.opening, velocity_set(nodes.q), np.asarray(cap.opening.normal)
     reach_mm, near = REACH * nodes.spacing_mm, []
     for some in row_blocks(len(stick)):
         from_centre = nodes.points_mm(nodes.wall_link_node[some]) - opening.centre_mm
@@ -70,12 +72,11 @@ def _beside(nodes: Nodes, opening: Opening, stick: NDArray[np.bool_]) -> float:
     mine = np.concatenate([np.zeros(0, np.int64), *near])
     place, direction = nodes.points_mm(nodes.wall_link_node[mine]), nodes.wall_link_direction[mine]
     q, links = nodes.wall_link_q[mine].astype(np.float64), stencil.velocities[direction]
-    at_node, _, _ = profile.along(place, links)
-    _, slope, _ = profile.along(place, links, (q + 0.5) / 2)
+    _, slope, _ = cap.along(place, links, (q + 0.5) / 2)
     outwards, depth = links @ normal, np.clip((opening.centre_mm - place) @ normal / reach_mm, 0, 1)
-    mass = 6 * stencil.weights[direction] * outwards * (q - 0.5) * slope / max(profile.flow, 1e-9)
+    mass = 6 * stencil.weights[direction] * outwards * (q - 0.5) * slope / max(cap.flow, 1e-9)
     near_cap, between = np.cos(np.pi / 2 * depth) ** 2, np.sin(np.pi * depth) ** 2 / (REACH / 2)
-    mass *= (near_cap + outwards * between / 2) * (at_node > 0)
+    mass *= (near_cap + outwards * between / 2) * (cap.at(place) > 0)
     limbs = limbs_by_group(mass, np.zeros(len(mine), np.int64), 1)
     return float(total(nodes.ranks.join(limbs.ravel()).reshape(-1, LIMBS).sum(axis=0)))
 

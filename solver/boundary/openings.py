@@ -21,7 +21,7 @@ Where that pressure follows from the flow, :class:`OutletFeedback`, it is found 
 the last.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from solver.boundary.cap_profile import LEAST, CapProfile
 from solver.boundary.profiles import Profile, link_weights
-from solver.domain.nodes import Nodes, Opening
+from solver.domain.nodes import Nodes
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import make_density, make_link_quadratic, make_moments, node_function
 from solver.kernels.storage import make_access
@@ -300,6 +300,7 @@ def outlet_links(
     columns: NDArray[np.int32],
     real: Any,
     parts: NDArray[np.float64],
+    caps: Sequence[CapProfile] = (),
     tau: NDArray[np.float64] | None = None,
 ) -> OutletLinks:
     """Links through outlets, sorted by node: all links of a node need its populations before any is replaced.
@@ -312,7 +313,8 @@ def outlet_links(
     columns : (openings + 1,) where the columns of each opening begin in the boundary values.
     real : NumPy type that is computed with.
     parts : (openings,) of what enters that count as flow.
-    tau : (N,) relaxation time by which the velocity's change along links counts; it does not if not given.
+    caps, tau : developed flow through each opening and relaxation time at each node, (N,), by which the velocity's
+        change along links counts; it does not if not given.
     """
     rows, stencil = np.flatnonzero(_of_role(nodes, "outlet")[nodes.opening_link_opening]), velocity_set(nodes.q)
     rows = rows[np.lexsort((nodes.opening_link_direction[rows], nodes.opening_link_node[rows]))]
@@ -322,9 +324,9 @@ def outlet_links(
     normals = np.array([opening.normal for opening in nodes.openings], dtype=real).reshape(-1, 3)
     shear = np.zeros(len(rows))
     if tau is not None:
-        for opening in nodes.openings:
-            mine = index == opening.id - 1
-            shear[mine] = shear_terms(nodes, opening, node[mine], direction[mine], tau[node[mine]])
+        for cap in caps:
+            mine = index == cap.opening.id - 1
+            shear[mine] = shear_terms(nodes, cap, node[mine], direction[mine], tau[node[mine]])
     return OutletLinks(
         node=node[starts],
         first=np.append(starts, len(rows)).astype(np.int32),
@@ -341,7 +343,7 @@ def outlet_links(
 
 def shear_terms(
     nodes: Nodes,
-    opening: Opening,
+    cap: CapProfile,
     node: NDArray[np.integer],
     direction: NDArray[np.integer],
     tau: NDArray[np.float64],
@@ -353,14 +355,13 @@ def shear_terms(
 
     Parameters
     ----------
-    nodes, opening : the geometry and the outlet; all ranks ask together.
+    nodes, cap : the geometry, and developed flow through the outlet.
     node, direction, tau : (K,) of the links, tau the relaxation time at the node.
     """
-    profile, links = CapProfile.of(nodes, opening), velocity_set(nodes.q).velocities[direction]
-    place = nodes.points_mm(node)
-    here, there = profile.at(place), profile.at(place + nodes.spacing_mm * links)
+    links, place = velocity_set(nodes.q).velocities[direction], nodes.points_mm(node)
+    here, there = cap.at(place), cap.at(place + nodes.spacing_mm * links)
     change = np.clip((there - here) / np.maximum(here, LEAST), -1, 1)
-    return np.asarray(-3 * (tau - 0.5) * (links @ np.asarray(opening.normal)) * change)
+    return np.asarray(-3 * (tau - 0.5) * (links @ np.asarray(cap.opening.normal)) * change)
 
 
 def opening_nodes(nodes: Nodes) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

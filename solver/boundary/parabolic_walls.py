@@ -44,6 +44,7 @@ The gradient of the pressure is nu laplace(u) at a wall, and the whole expansion
 left, and s is 1/2. The third order of cumulants follows the same equation where their limiter does not act.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -104,6 +105,7 @@ class ParabolicWalls:
         stride: int,
         rates: tuple[float, float],
         real: Any,
+        caps: Sequence[CapProfile],
     ) -> "ParabolicWalls":
         """Those of a geometry.
 
@@ -113,12 +115,13 @@ class ParabolicWalls:
         walls : its links.
         rates : (omega+, omega-) of it.
         real : type of the shares.
+        caps : developed flow through each opening.
         """
         rows = _behind(nodes, walls, stride)
         weights, share = (np.empty((length, rows.shape[1]), real) for length in (4, 3))
         listed = nodes.wall_link_direction * np.int64(nodes.count) + nodes.wall_link_node
         order = np.argsort(listed)
-        curved = _curved_at_openings(nodes, walls.slot, stride, rows[1] < 0)
+        curved = _curved_at_openings(nodes, caps, walls.slot, stride, rows[1] < 0)
         of_links = _Links(nodes, stride, rates, at_planes(nodes), listed[order], order)
         for some in row_blocks(rows.shape[1]):
             scheme = (each[some].astype(np.float64) for each in (walls.a, walls.b, walls.c))
@@ -192,24 +195,28 @@ def _behind(nodes: Nodes, walls: WallLinks, stride: int) -> NDArray[np.int32]:
 
 
 def _curved_at_openings(
-    nodes: Nodes, slot: NDArray[np.unsignedinteger], stride: int, alone: NDArray[np.bool_]
+    nodes: Nodes,
+    caps: Sequence[CapProfile],
+    slot: NDArray[np.unsignedinteger],
+    stride: int,
+    alone: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
     """Second derivative of developed flow along each wall link whose link back leaves through an opening, over the
-    velocity at its node; (L,), 0 elsewhere. All ranks ask together.
+    velocity at its node; (L,), 0 elsewhere.
 
     Parameters
     ----------
-    nodes, slot, stride : as of :class:`_Links`.
+    nodes, caps, slot, stride : as of :meth:`ParabolicWalls.of_links` and :meth:`_Links.weights`.
     alone : (L,) which links have no node behind.
     """
     curved, stencil, links = np.zeros(len(slot)), velocity_set(nodes.q), np.flatnonzero(alone)
     back, node = np.divmod(slot[links].astype(np.int64), stride)
     through = nodes.opening_link_direction * np.int64(nodes.count) + nodes.opening_link_node
     order, wanted = np.argsort(through), back * nodes.count + node
-    for opening in nodes.openings:
-        profile, of_opening = CapProfile.of(nodes, opening), order[nodes.opening_link_opening[order] == opening.id]
+    for cap in caps:
+        of_opening = order[nodes.opening_link_opening[order] == cap.opening.id]
         mine = np.isin(wanted, through[of_opening])
-        at, _, second = profile.along(nodes.points_mm(node[mine]), stencil.velocities[back[mine]])
+        at, _, second = cap.along(nodes.points_mm(node[mine]), stencil.velocities[back[mine]])
         curved[links[mine]] = np.where(at > LEAST, second / np.maximum(at, LEAST), 0)
     return curved
 

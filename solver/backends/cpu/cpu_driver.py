@@ -137,10 +137,7 @@ class CpuDriver(LatticeDriver):
         lattice, boundary_values = self.lattice, self._boundary_values[step]
         inlets, out = lattice.inlets, lattice.outlets
         # outlets first read all of a node's populations as they left it, wall links among them: before the walls
-        nodes, links = (
-            (out.node, out.first),
-            (out.slot, out.column, out.normal, out.velocity, out.weight, out.part, out.shear),
-        )
+        nodes, links = (out.node, out.first), out.arrays
         force, stride, f = lattice.force, lattice.stride, self.populations
         self._outlets(f, self._outlet_addresses, stride, even, *nodes, links, force, boundary_values, self._outlet_flux)
         given = inlets.column, inlets.rows, inlets.weight, inlets.part, boundary_values

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solver.boundary.cap_profile import CapProfile
+from solver.boundary.cap_profile import CapProfile, cap_profiles
 from solver.boundary.opening_walls import flow_parts
 from solver.domain.excerpt import excerpt
 from solver.domain.partition import partition
@@ -22,6 +22,10 @@ from tests.support.thread_ranks import on_ranks
 
 LOG = logging.getLogger("test")
 DIRECTIONS = [(0, 0, 1), (1, 2, 3), (-3, 1, 1)]
+
+
+def parts_of(nodes):
+    return flow_parts(nodes, cap_profiles(nodes))
 
 
 def at_ranks(nodes, count, ask):
@@ -53,7 +57,7 @@ def test_profile_of_a_round_cap_is_a_paraboloid(direction):
 def test_ranks_find_what_one_process_does():
     """Profiles to the bit, and the part of the flow that walls carry."""
     nodes = pipe((1, 2, 3), 4.2, 40).with_corners()
-    found, alone = at_ranks(nodes, 3, lambda some: (CapProfile.of(some, some.openings[1]).flow, flow_parts(some)))
+    found, alone = at_ranks(nodes, 3, lambda some: (cap_profiles(some)[1].flow, parts_of(some)))
     for flow, parts in found:
         assert flow == alone[0]
         np.testing.assert_array_equal(parts, alone[1])
@@ -72,7 +76,7 @@ def test_walls_carry_their_part_out_where_links_do_not_lead_through_the_cap():
     leaves along them: half of the link beyond half of it, with the shear beside two of four walls, some 1 % of the
     flow. Else links carry all, as they do at the inlet.
     """
-    (inlet, short), (_, long) = (flow_parts(duct(last)) for last in (0.5, 0.99))
+    (inlet, short), (_, long) = (parts_of(duct(last)) for last in (0.5, 0.99))
     assert abs(inlet - 1) < 1e-3
     assert abs(short - 1) < 1e-3
     assert 1.007 < long < 1.011
