@@ -162,7 +162,7 @@ class DividedDriver(ABC):
         walled = [driver for driver in self.drivers if len(driver.lattice.walls.slot)]
         for driver in walled:
             driver.treat_walls(step, even)
-        wait = self._begin_sum([driver.mass_added(even) for driver in walled] or [np.zeros(LIMBS, np.int64)])
+        wait = self._begin_sum([driver.mass_added(even) for driver in self.drivers])  # of openings without walls, too
         for driver in self.drivers:
             if driver.lattice.last:
                 driver.collide(even, self._first_of_last(driver), driver.lattice.count)

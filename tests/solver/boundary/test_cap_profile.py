@@ -7,10 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.lattice import build_lattice
+from solver.backends.subdomains import SubdomainsDriver
 from solver.boundary.cap_profile import CapProfile, cap_profiles
 from solver.boundary.opening_walls import flow_parts
 from solver.domain.excerpt import excerpt
 from solver.domain.partition import partition
+from solver.kernels.collision import relaxation_rates
 from solver.run.flow_file import read_flow
 from solver.run.settings import InletSettings
 from solver.run.solve import solve
@@ -61,6 +65,22 @@ def test_ranks_find_what_one_process_does():
     for flow, parts in found:
         assert flow == alone[0]
         np.testing.assert_array_equal(parts, alone[1])
+
+
+def test_a_part_at_an_inlet_that_touches_no_wall_tells_what_walls_take():
+    """Nodes in the middle of an inlet as a part of their own: the fields of the whole, to the bit."""
+    nodes = pipe((1, 2, 3), 4.2, 16)
+    lattice = build_lattice(nodes, "trt", relaxation_rates(0.6, 0.1), parabolic=True)
+    at_inlet = np.isin(np.arange(nodes.count), nodes.opening_link_node[nodes.opening_link_opening == 1])
+    part = (at_inlet & ~np.isin(np.arange(nodes.count), nodes.wall_link_node)).astype(int)
+    assert part.any()
+    assert (lattice.inlets.part != 1).all()
+    drivers = CpuDriver(lattice), SubdomainsDriver(lattice, part, CpuDriver)
+    for driver in drivers:
+        driver.advance(np.tile((0.5, 0.0), (40, 1)))
+    one, other = (driver.fields() for driver in drivers)
+    np.testing.assert_array_equal(one.velocity, other.velocity)
+    np.testing.assert_array_equal(one.drho, other.drho)
 
 
 def duct(last):
