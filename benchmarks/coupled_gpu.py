@@ -456,7 +456,7 @@ def layers(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     }.items():
         lambda_trt = CUMULANT_LAMBDA if q == 27 else LAMBDA_TRT
         blend, friction = outlet_layers(nodes, tau, wanted_tau, count)
-        schedule = plain.with_friction(friction)
+        schedule = plain.with_friction(friction, np.zeros(len(nodes.openings)))
         lattice = build_lattice(
             nodes if q == 19 else nodes.with_corners(),
             collision,

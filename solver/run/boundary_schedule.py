@@ -131,9 +131,14 @@ class BoundarySchedule:
         area = next(o.area_mm2 for o in self.openings if o.name == name) * 1e-6 / self.units.dx_m**2
         return 3**0.5 / area * self.units.resistance_mmhg_s_ml
 
-    def with_friction(self, layers: Sequence[LayerFriction]) -> "BoundarySchedule":
-        """The same, with the friction of these layers taken from the pressures of their outlets, and from those that
-        are found at coupled inlets; and of no others.
+    def with_friction(self, layers: Sequence[LayerFriction], to_caps: Reals) -> "BoundarySchedule":
+        """The same, with the friction of these layers taken from the pressures of their outlets, and of no others; the
+        pressures that are found at coupled inlets are those on their caps, without it.
+
+        Parameters
+        ----------
+        layers : at openings.
+        to_caps : (openings,) of :func:`solver.boundary.layers.resistances_to_caps`.
         """
         resistance = {each.opening: each.resistance for each in layers}
         rule = self.outlet_feedback.rule.copy()
@@ -141,7 +146,7 @@ class BoundarySchedule:
         inlets = self.inlet_feedback
         found = {each.opening: each.resistance * each.upstream_of_cap for each in layers}
         own = _inlet_rules(self)
-        own[:, 1] -= [found.get(k, 0.0) for k in inlets.opening.tolist()]
+        own[:, 1] += [to_caps[k] - found.get(k, 0.0) for k in inlets.opening.tolist()]
         return replace(
             self,
             outlet_feedback=replace(self.outlet_feedback, rule=rule),

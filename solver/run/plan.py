@@ -278,7 +278,8 @@ def with_models(plan: Plan, nodes: Nodes, models: Models, safer: tuple[Models, .
         blend if blend.any() else None,
         models.onset * (tau - 0.5) / 3,
     )
-    schedule = plan.boundary_schedule.with_friction(layers).with_third_order(_third_order(nodes, models, tau, blend))
+    third_order = _third_order(nodes, models, tau, blend)
+    schedule = plan.boundary_schedule.with_friction(layers, plan.to_caps).with_third_order(third_order)
     return replace(plan, models=models, safer=safer, rheology=rheology, layers=layers, boundary_schedule=schedule)
 
 

@@ -12,6 +12,7 @@ from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.driver import Driver
 from solver.backends.lattice import Lattice, build_lattice
 from solver.boundary.curves import Curve, constant, spline
+from solver.boundary.layers import resistances_to_caps
 from solver.boundary.waveform import Waveforms, steady
 from solver.boundary.windkessel import PASCAL_S_M3_PER_MMHG_S_ML
 from solver.coupling.coupling import Cap, Coupling
@@ -62,7 +63,8 @@ def between(
     coupled = dict.fromkeys(ends, IMPEDANCE / PASCAL_S_M3_PER_MMHG_S_ML)
     wanted = settings(inlets={"in": InletSettings(0.0, None, "parabolic")}, outlets={"*": OutletSettings(0.0)})
     given = Waveforms({"in": steady(0.0)}, {})
-    schedule, _ = make_boundary_schedule(nodes, wanted, given, units, 0.0, period_s, coupled)
+    plain, _ = make_boundary_schedule(nodes, wanted, given, units, 0.0, period_s, coupled)
+    schedule = plain.with_friction((), resistances_to_caps(nodes, units.tau))
     caps = tuple(Cap(opening, node, constant(0.0), constant(0.0)) for opening, node in ends.items())
     lattice = build_lattice(
         nodes,
@@ -74,6 +76,7 @@ def between(
         columns=schedule.columns,
         outlet_feedback=schedule.outlet_feedback,
         inlet_feedback=schedule.inlet_feedback,
+        parabolic=True,
     )
     return Coupling(run, caps, schedule, cycle), lattice
 
