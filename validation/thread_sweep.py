@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from solver.backends.cuda.device import own_device
 from solver.backends.lattice_driver import LatticeDriver
 from solver.domain.nodes import Nodes, load
-from solver.run.flow_file import FlowWriter
+from solver.run.flow_beside import flow_writer
 from solver.run.plan import Plan, make_plan
 from solver.run.schedule import even
 from solver.run.settings import SolveSettings, parse
@@ -136,7 +137,8 @@ def sweep_threads(backend: str, driver: LatticeDriver, row: NDArray[np.float64],
 def sweep_snapshots(
     driver: LatticeDriver, nodes: Nodes, plan: Plan, step_s: float, timing: Timing, folder: Path
 ) -> list[dict[str, Any]]:
-    """Seconds of the steps between two snapshots, of bringing the fields of all nodes to the host, and of writing them.
+    """Seconds of the steps between two snapshots, of waiting for the fields of all nodes to come to the host, and of
+    what writing them takes beyond that, which on a device goes on during the next steps.
 
     Medians, by the number of steps; a file is begun again at each, as it is in each cycle of a run.
 
@@ -150,17 +152,23 @@ def sweep_snapshots(
     watch, found = stopwatch(driver), list[dict[str, Any]]()
     with (
         tempfile.TemporaryDirectory(dir=folder) as place,
-        FlowWriter(Path(place) / "flow.vtkhdf", nodes, plan.rheology is not None) as writer,
+        flow_writer(Path(place) / "flow.vtkhdf", nodes, plan.rheology is not None, driver) as writer,
     ):
 
-        def trip(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        def alone(rows: NDArray[np.float64]) -> float:
             begin = time.perf_counter()
             watch(lambda: driver.advance(rows))  # which waits for a device
-            stepped = time.perf_counter()
-            fields = driver.fields()
+            return time.perf_counter() - begin
+
+        def trip(rows: NDArray[np.float64]) -> tuple[float, float]:
+            begin = time.perf_counter()
+            alone(rows)
+            writer.wait()
+            waited = time.perf_counter()
+            fields = driver.passing_fields()
             fetched = time.perf_counter()
-            writer.append(0.0, *in_si(fields, plan, driver.share))
-            return np.diff([begin, stepped, fetched, time.perf_counter()])
+            writer.append_made(0.0, partial(in_si, fields, plan, driver.share))
+            return time.perf_counter() - begin, fetched - waited
 
         for every in INTERVALS:
             if found and every * step_s > timing.longest_s:
@@ -168,11 +176,16 @@ def sweep_snapshots(
             rows = np.tile(plan.full_flow, (every, 1))
             writer.start_over()
             trip(rows)
-            trips, begin = list[NDArray[np.float64]](), time.perf_counter()
+            steps_s, trips, begin = list[float](), list[tuple[float, float]](), time.perf_counter()
             while len(trips) < LEAST or time.perf_counter() - begin < timing.seconds:
                 trips.append(trip(rows))
-            steps_s, fetch_s, write_s = np.median(trips, axis=0).tolist()
-            found.append({"every": every, "steps_s": steps_s, "fetch_s": fetch_s, "write_s": write_s})
+            writer.wait()
+            while len(steps_s) < len(trips):
+                steps_s.append(alone(rows))
+            whole_s, fetch_s = np.median(trips, axis=0).tolist()
+            own_s = float(np.median(steps_s))
+            write_s = max(0.0, whole_s - own_s - fetch_s)
+            found.append({"every": every, "steps_s": own_s, "fetch_s": fetch_s, "write_s": write_s})
     return found
 
 

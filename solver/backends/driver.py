@@ -57,6 +57,9 @@ class Driver(Protocol):
     def fields(self) -> Fields:
         """Fields of the nodes of this process."""
 
+    def passing_fields(self) -> Fields:
+        """The same, in memory that the next ones may take which are asked for so."""
+
     def average(self, number: int, restart: bool) -> None:
         """Take the present state into the running mean of that number, or begin it with it; `MEAN` has statistics."""
 

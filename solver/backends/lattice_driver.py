@@ -135,6 +135,10 @@ class LatticeDriver(ABC):
         self.read_fields(fields)
         return self.fetch(fields)
 
+    def passing_fields(self) -> Fields:
+        """Fields of all nodes, whose memory the next ones may take."""
+        return self.fields()
+
     def average(self, number: int, restart: bool) -> None:
         """Take the present state into the running mean of that number, or begin it with it; `MEAN` has statistics.
 

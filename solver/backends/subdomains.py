@@ -245,6 +245,10 @@ class DividedDriver(ABC):
         """Fields of the nodes of this process."""
         return self._gather(lambda driver: driver.fields())
 
+    def passing_fields(self) -> Fields:
+        """Fields of the nodes of this process."""
+        return self.fields()
+
     def average(self, number: int, restart: bool) -> None:
         """Take the present state into the running mean of that number, or begin it with it; `MEAN` has statistics."""
         for driver in self.drivers:

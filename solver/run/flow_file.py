@@ -9,7 +9,7 @@ sigma.n is the traction of the wall on the fluid, against the flow; -sigma.n dra
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,9 @@ from solver.run.vtkhdf import Steps, add_points, begin, give_lattice, write_latt
 from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
 from solver.runtime.errors import StageError
 from solver.runtime.outputs import require_room
+
+Made = Callable[[], tuple[NDArray[np.floating], ...]]
+"""Gives the fields of a time step, as :meth:`FlowWriter.append` takes them."""
 
 FIELDS = {"velocity_m_s": 3, "pressure_pa": 1, "viscous_stress_pa": 6}
 """Point arrays and their numbers of components."""
@@ -167,6 +170,17 @@ class FlowWriter:
         """
         fields = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s)
         self._append(time_s, map(self._share.blocks, fields))
+
+    def append_made(self, time_s: float, make: Made) -> None:
+        """Add the time step whose fields `make` gives, which may be asked for them later: see :meth:`wait`."""
+        self.append(time_s, *make())
+
+    def mix_made(self, step: int, make: Made, part: float) -> None:
+        """Mix the state whose fields `make` gives into a time step, likewise."""
+        self.mix(step, *make(), part=part)
+
+    def wait(self) -> None:
+        """Return when all fields were made that are still to be."""
 
     def _append(self, time_s: float, fields: Iterable[Iterable[NDArray[np.floating]]]) -> None:
         """Add a time step, some rows of each field after others."""

@@ -2,6 +2,7 @@
 """Results of a run: states that are taken into means and snapshots on the way, and what is written at the end."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,33 +57,39 @@ class Results:
         if schedule.averaged:
             self._driver.average(MEAN + 1 + snapshot, schedule.place(step)[0] == schedule.first_kept)
             return
-        fields = self._in_si(self._fields(plan), plan)
+        writer.wait()  # for the memory in which the next fields come
+        made = partial(self._in_si, self._driver.passing_fields(), plan)
         if schedule.varies and (count := schedule.place(step)[0] - schedule.first_kept + 1) > 1:
-            writer.mix(snapshot, *fields, part=1 / count)
+            writer.mix_made(snapshot, made, 1 / count)
             self.snapshots[snapshot] = step  # checkpoints keep each by its step
             return
         if snapshot == 0:
             writer.start_over()
             self.snapshots.clear()
         self.snapshots.append(step)
-        writer.append(step * plan.units.dt_s, *fields)
+        writer.append_made(step * plan.units.dt_s, made)
 
-    def _fields(self, plan: Plan) -> Fields:
-        """Fields of the nodes of this process; at which part of all nodes the limiter acts is noted."""
-        fields = self._driver.fields()
+    def _note_limited(self, fields: Fields, plan: Plan) -> None:
+        """Note at which part of all nodes the limiter acts."""
         if (limit := plan.shear_limit) is not None:
             own = np.array([np.count_nonzero(plan.shear_rate(fields) > limit), len(fields.drho)])
             limited, nodes = self._driver.share.total(own).tolist()
             self._limited.append(limited / nodes)
-        return fields
 
     def _in_si(self, fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
+        """Fields of a state; where the limiter acts in it is noted."""
+        self._note_limited(fields, plan)
         return in_si(fields, plan, self._driver.share)
+
+    def _mean_in_si(self, number: int, plan: Plan) -> tuple[NDArray[np.floating], ...]:
+        return in_si(self._driver.mean(number), plan, self._driver.share)
 
     def _last(self, plan: Plan, mean: bool) -> tuple[NDArray[np.floating], ...]:
         """The flow at the end, or its mean; in lattice units it is let go before it is written."""
-        present = self._fields(plan)
-        return self._in_si(self._driver.mean(MEAN) if mean else present, plan)
+        if not mean:
+            return self._in_si(self._driver.fields(), plan)
+        self._note_limited(self._driver.fields(), plan)
+        return self._mean_in_si(MEAN, plan)
 
     @property
     def limited(self) -> float | None:
@@ -112,9 +119,9 @@ class Results:
         elif schedule.averaged:
             for number, within in enumerate(schedule.snapshots):
                 time_s = (step - schedule.cycle + within) * plan.units.dt_s
-                writer.append(time_s, *self._in_si(driver.mean(MEAN + 1 + number), plan))
+                writer.append(time_s, *self._mean_in_si(MEAN + 1 + number, plan))
         if state == "steady" or (schedule.cycle is None and self.averaged is None):
             writer.average(*last, statistics=settled_statistics(last, plan.units))
         else:
             statistics = statistics_in_si(driver.statistics(), plan.units)
-            writer.average(*self._in_si(driver.mean(MEAN), plan), statistics=statistics)
+            writer.average(*self._mean_in_si(MEAN, plan), statistics=statistics)

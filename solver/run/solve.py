@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from solver.backends.share import Share
 from solver.domain.nodes import Nodes
 from solver.run.checkpoint import Checkpoints
 from solver.run.coarse_start import HELP
@@ -14,7 +13,7 @@ from solver.run.coarser import choices, said
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Exchange, Given, Surroundings
 from solver.run.fallback import FIRST, Attempt
-from solver.run.flow_file import FlowOfRank, FlowWriter
+from solver.run.flow_beside import flow_writer
 from solver.run.forecast import Forecast
 from solver.run.given_start import GivenFlow
 from solver.run.handover import Carried, OutgrownError, StaleError
@@ -141,7 +140,7 @@ def _run(
         if carried:
             simulation.go_on_from(carried)
         try:
-            with _writer(flow_path, nodes, plan, driver.share) as writer:
+            with flow_writer(flow_path, nodes, plan.rheology is not None, driver) as writer:
                 simulation.run(writer)
             return simulation
         except StaleError:
@@ -161,11 +160,6 @@ def _run(
                 checkpoints.remove()
         log.warning("fall-back: %s", attempt.past[-1])
         plan = _plan(attempt, nodes, settings, surroundings)
-
-
-def _writer(path: Path | None, nodes: Nodes, plan: Plan, share: Share) -> FlowWriter:
-    """What writes the flow file, or gives the first rank what it writes."""
-    return FlowWriter(path, nodes, plan.rheology is not None, share) if path else FlowOfRank(nodes, share)
 
 
 def _exchange(plan: Plan, surroundings: Surroundings | None) -> Exchange:

@@ -144,8 +144,10 @@ class Swept:
         return float(self.taken("steps")[-1] / self.every[-1])
 
     def in_steps(self, part: str) -> float:
-        """Steps that could be made while a part of a snapshot, ``fetch`` or ``write``, is made."""
-        return float(np.median(self.taken(part)) / self.stepping_s)
+        """Steps that could be made while a part of a snapshot, ``fetch`` or ``write``, is made, with the usual number
+        of steps between two. What is written meanwhile takes less of the time the longer that is.
+        """
+        return float(np.interp(np.log(self.usual_every), np.log(self.every), self.taken(part)) / self.stepping_s)
 
     @property
     def snapshot_steps(self) -> float:
@@ -174,8 +176,7 @@ def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> No
     caption = f"Speed against {_unit(swept)}, the least and the largest lattice of each kind; filled: what a run takes"
     evidence.draw(lambda figure: _draw_threads(figure, swept), caption)
     caption = (
-        f"Left: speed against steps between snapshots, {_largest(swept).name}; dots: as measured, lines: from the "
-        "times of the table; right: cost of the snapshots of a cycle"
+        f"Left: speed against steps between snapshots, {_largest(swept).name}; right: cost of the snapshots of a cycle"
     )
     evidence.draw(lambda figure: _draw_snapshots(figure, swept, _largest(swept)), caption)
     evidence.draw(lambda figure: _draw_sizes(figure, swept), "Speed, and time of a step, against fluid nodes")
@@ -247,7 +248,8 @@ def _snapshots(evidence: Evidence, swept: Sequence[Swept], options: Options) -> 
     ]
     cycle = swept[0].found["cycle"]
     note = (
-        "A snapshot in steps that could be made meanwhile: to bring all fields to the host, and to write them. Then "
+        "A snapshot in steps that could be made meanwhile: to bring all fields to the host, and to write them, as far "
+        "as a run waits for it. Then "
         f"the steps between the {cycle['snapshots']} snapshots of a short cycle, the part of this cycle's time that "
         f"they take, and of a run of {cycle['least']} cycles, of which the last is written."
     )
@@ -305,19 +307,17 @@ def _draw_snapshots(figure: Any, swept: Sequence[Swept], largest: Swept) -> None
     rate, cost = figure.subplots(1, 2)
     alone = largest.nodes / largest.stepping_s / 1e6
     rate.axhline(alone, color="grey", linewidth=1, label="no snapshots")
-    steps = np.geomspace(largest.every[0], max(largest.every[-1], 3 * largest.usual_every))
     for number, (label, parts) in enumerate({"brought": ("fetch",), "written": ("fetch", "write")}.items()):
         taken = largest.taken("steps") + sum(largest.taken(part) for part in parts)
         rate.semilogx(
             largest.every,
             largest.every * largest.nodes / taken / 1e6,
-            "os"[number],
+            "os"[number] + "-",
             color=f"C{2 * number}",
             markersize=4,
+            linewidth=1,
             label=label,
         )
-        waits = sum(largest.in_steps(part) for part in parts)
-        rate.plot(steps, alone * steps / (steps + waits), color=f"C{2 * number}", linewidth=1)
     rate.axvline(
         largest.usual_every, color="grey", linestyle=":", label=f"{largest.found['cycle']['snapshots']} a cycle"
     )

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.cuda.device import cuda
+from solver.backends.fields import Held
 from solver.kernels.numba_internals import cuda_copies
 
 ALIGNMENT = 8
@@ -61,3 +62,26 @@ class Bundle:
             whole[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
             for first, array in zip(self._starts.tolist(), self._templates, strict=False)
         ]
+
+
+class Landing:
+    """Memory of the host into which the device writes by itself: several times as fast as what is allocated anew.
+
+    Parameters
+    ----------
+    stream : of the device, in whose order it writes.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._here: list[Any] = []
+
+    def fetch(self, held: Held) -> Held:
+        """Arrays of the device, here, in the memory that those before had."""
+        there = held.arrays()
+        if [array.shape for array in self._here] != [array.shape for array in there]:
+            self._here = [cuda.pinned_array(array.shape, array.dtype) for array in there]
+        for array, here in zip(there, self._here, strict=True):
+            array.copy_to_host(here, stream=self._stream)
+        self._stream.synchronize()
+        return type(held)(*self._here)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from solver.backends.buffers import Buffers, Places
 from solver.backends.cuda.boundary_pass import Boundaries, make_boundary_pass, outlets_first
-from solver.backends.cuda.bundle import Bundle
+from solver.backends.cuda.bundle import Bundle, Landing
 from solver.backends.cuda.device import (
     OBSERVATION_BLOCKS,
     SUM_THREADS,
@@ -104,7 +104,7 @@ class CudaDriver(LatticeDriver):
         self._script = Bundle(self.queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
         self.feedback = Feedback(lattice, storage, self.queue)
         self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
-        self._before = send(np.zeros((3, lattice.count), real))
+        self._before, self._landing = send(np.zeros((3, lattice.count), real)), Landing(self.queue.stream)
         self._prepare_isotropy(storage)
 
     def _prepare_isotropy(self, storage: str) -> None:
@@ -242,20 +242,15 @@ class CudaDriver(LatticeDriver):
     def mass_added(self, even: bool) -> Limbs:
         """Limbs of the mass that all wall links added, here."""
         self._mass[even].fetch()
-        limbs: Limbs = self._mass[even].here()[0]
-        return limbs
+        return np.asarray(self._mass[even].here()[0])
 
     def correct_mass(self, even: bool, added: Limbs | None = None) -> None:
         """Take mass that was added off the wall nodes."""
         if added is not None:
             self._mass[even].replace(added)
-        self.queue.replay(f"{STEP}mass, {even}", lambda: self._take_off(self.added[even]))
-
-    def _take_off(self, added: Any) -> None:
-        walls = self.lattice.walls
-        self._over(
-            len(walls.nodes), self._subtract, self.populations, self._wall_nodes, added, walls.mass_correction_nodes
-        )
+        walls, of = self.lattice.walls, self.added[even]
+        taken = self.populations, self._wall_nodes, of, walls.mass_correction_nodes
+        self.queue.replay(f"{STEP}mass, {even}", lambda: self._over(len(walls.nodes), self._subtract, *taken))
 
     def renew_corrections(self) -> None:
         """Find the force of :mod:`solver.kernels.isotropy` and the velocity of walls again, where they act."""
@@ -295,8 +290,7 @@ class CudaDriver(LatticeDriver):
 
     def read(self, slots: slice) -> NDArray[Any]:
         """Populations in a range of slots."""
-        here: NDArray[Any] = self.populations[slots].copy_to_host()
-        return here
+        return np.asarray(self.populations[slots].copy_to_host())
 
     def write(self, slots: slice, values: NDArray[Any]) -> None:
         """Replace populations in a range of slots."""
@@ -333,12 +327,17 @@ class CudaDriver(LatticeDriver):
         if self.lattice.rheology:
             count = self.lattice.count
             self._over(count, self._count, self._omega, count, self._rates[2], self._rates[3], counts)
-        here: NDArray[np.int64] = counts.copy_to_host()
-        return here
+        return np.asarray(counts.copy_to_host())
 
     def empty(self, shape: tuple[int, ...]) -> Any:
         """An array of numbers on the device."""
         return cuda.device_array(shape, self.lattice.real)
+
+    def passing_fields(self) -> Fields:
+        """Fields of all nodes, in memory into which the device writes by itself."""
+        fields = self.room()
+        self.read_fields(fields)
+        return self._landing.fetch(fields)
 
     def read_fields(self, fields: Fields) -> None:
         """Write the present fields into arrays on the device."""
@@ -407,8 +406,7 @@ class CudaDriver(LatticeDriver):
 
     def here(self, array: Any) -> NDArray[Any]:
         """A copy of an array of the device, here."""
-        copy: NDArray[Any] = array.copy_to_host() if array.size else np.empty(array.shape, array.dtype)
-        return copy
+        return np.asarray(array.copy_to_host() if array.size else np.empty(array.shape, array.dtype))
 
     def store(self, array: Any, values: NDArray[Any]) -> None:
         """Put numbers into an array on the device."""
