@@ -65,7 +65,7 @@ class Bundle:
 
 
 class Landing:
-    """Memory of the host into which the device writes by itself: several times as fast as what is allocated anew.
+    """Memory of the host into which the device writes by itself: several times as fast as into newly allocated memory.
 
     Parameters
     ----------
