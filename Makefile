@@ -76,6 +76,8 @@ mpi: .venv/.mpi
 schema: .venv/.run
 	$(BIN)/python -m pipeline.case.case_file > config/case.schema.json
 	$(BIN)/python -m pipeline.case.settings.reference config/case.schema.json > docs/settings.md
+	$(BIN)/python -m pipeline.case.settings.reference config/case.schema.json config/cases/demo.yaml > .venv/demo.yaml
+	mv .venv/demo.yaml config/cases/demo.yaml
 	$(BIN)/python -m pipeline.network.network_file > config/network.schema.json
 	$(BIN)/python -m pipeline.network.reference config/network.schema.json > docs/network-keys.md
 

@@ -63,9 +63,9 @@ rule all:
         expand("results/{case}/report.html", case=cases.cohort),
         expand("results/{case}/open-in-paraview.py", case=cases.vessels),
         expand("results/{case}/ro-crate-metadata.json", case=cases.cohort),
-        expand("results/{case}/grid_convergence.json", case=cases.with_several_lattices()),
-        expand("results/{case}/uncertainty.json", case=cases.with_bands()),
-        expand("results/{case}/reduced.json", case=cases.with_reduced_model()),
+        expand("results/{case}/grid_convergence.json", case=cases.running("convergence")),
+        expand("results/{case}/uncertainty.json", case=cases.running("uncertainty")),
+        expand("results/{case}/reduced.json", case=cases.running("reduced")),
         "results/cohort.html",
 
 

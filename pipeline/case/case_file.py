@@ -22,26 +22,12 @@ from pipeline.case.coupled import mistake_in, with_blood, with_waveforms
 from pipeline.case.lattice_needs import lattice_needs, spacing_needs
 from pipeline.case.limits import of_blood, refusals
 from pipeline.case.merging import dotted, merged, place_of
-from pipeline.case.physiology import Quantity, Vessel
 from pipeline.case.settings.base import Name, Positive, Section, dotted_keys, existing, parse, shipped
 from pipeline.case.settings.cluster import ClusterSettings
-from pipeline.case.settings.coupling import CouplingSettings
-from pipeline.case.settings.entry import InputSettings
-from pipeline.case.settings.flow import (
-    ConvergenceSettings,
-    PostprocessSettings,
-    ReportSettings,
-    SolveSettings,
-    TraceSettings,
-)
-from pipeline.case.settings.geometry import DecomposeSettings, SurfaceSettings, VoxelizeSettings
-from pipeline.case.settings.images import FilterSettings, GrownRegion, LoadSettings, Seeds, SegmentSettings
-from pipeline.case.settings.reduced import ReducedSettings
+from pipeline.case.settings.images import GrownRegion, Seeds
 from pipeline.case.settings.transport import TransportInput, TransportSettings
-from pipeline.case.settings.tree import TreeSettings
-from pipeline.case.settings.uncertainty import UncertaintySettings
 from pipeline.case.settings.yaml_file import read_yaml
-from pipeline.case.stages import WITH_SETTINGS
+from pipeline.case.stages import WITH_SETTINGS, Keys
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 
@@ -52,37 +38,8 @@ OF_A_NETWORK = ("description", "input", "tree", "report")
 """Keys of a case that is a network alone."""
 
 
-class Case(Section):
+class Case(Keys):
     """One patient case: one section a stage."""
-
-    description: str = Field("", max_length=5000, description="what this case is; write no name of a patient")
-    input: InputSettings
-    vessel: Vessel | None = Field(
-        None, description="what the inlet is of, whose physiological ranges then hold; none: those of any vessel"
-    )
-    accept: tuple[Quantity, ...] = Field(
-        (), description="quantities that may have values which no patient has; without it they are refused"
-    )
-    load: LoadSettings = LoadSettings()
-    filter: FilterSettings = FilterSettings()
-    segment: SegmentSettings = SegmentSettings()
-    surface: SurfaceSettings = SurfaceSettings()
-    voxelize: VoxelizeSettings = VoxelizeSettings()
-    decompose: DecomposeSettings = DecomposeSettings()
-    solve: SolveSettings = Field(SolveSettings(), description="required, but of a network alone")
-    postprocess: PostprocessSettings = PostprocessSettings()
-    trace: TraceSettings = TraceSettings()
-    transport: TransportSettings | None = Field(
-        None, description="what the flow carries: age of blood, contrast, drug; none: nothing"
-    )
-    convergence: ConvergenceSettings = ConvergenceSettings()
-    uncertainty: UncertaintySettings = UncertaintySettings()
-    reduced: ReducedSettings = ReducedSettings()
-    tree: TreeSettings = TreeSettings()
-    coupling: CouplingSettings | None = Field(
-        None, description="network of arteries that the vessel sits in; none: its openings have what solve says"
-    )
-    report: ReportSettings = ReportSettings()
 
     @model_validator(mode="before")
     @classmethod

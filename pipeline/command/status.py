@@ -9,9 +9,9 @@ from pathlib import Path
 from pipeline.case.case_file import Case, read_cohort
 from pipeline.case.settings.base import shipped
 from pipeline.case.settings.yaml_file import read_yaml
+from pipeline.case.stages import LEVELS, ON_EVERY_LATTICE, stages_of
 from pipeline.command.cases import CONFIG, FOLDER, configuration, name_of
 from pipeline.command.run import report_of
-from pipeline.workflow.chain import LEVELS, ON_EVERY_LATTICE, stages_of
 from pipeline.workflow.outcome import choices, reason
 from pipeline.workflow.recovery import RESULTS, at_work
 from pipeline.workflow.sharing import owners

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # All cases side by side.
 
-WITH_BANDS = set(cases.with_bands())
+WITH_BANDS = set(cases.running("uncertainty"))
 OF_EACH_CASE = {
     "indices": cases.by_kind(own(rules.postprocess.output.indices), rules.tree.output.summary),
     "records": cases.by_kind(rules.report.output.provenance, rules.tree_report.output.provenance),

@@ -267,9 +267,9 @@ rule report:
                     "branches": rules.centreline.output.summary,
                     "along": rules.postprocess.output.along_table,
                 },
-                lattices={"grid": rules.convergence.output.grid},
-                bands={"bands": rules.uncertainty.output.bands, "wall_map": rules.uncertainty.output.wall_map},
-                flows={"reduced": rules.reduced.output.model},
+                convergence={"grid": rules.convergence.output.grid},
+                uncertainty={"bands": rules.uncertainty.output.bands, "wall_map": rules.uncertainty.output.wall_map},
+                reduced={"reduced": rules.reduced.output.model},
                 transport={
                     "carried": rules.transport.output.numbers,
                     "curves": rules.transport.output.curves,

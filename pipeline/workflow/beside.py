@@ -16,17 +16,11 @@ class Beside:
 
     Attributes
     ----------
-    cohort : the cases of the user, by name.
     section : settings of a stage of a run, as JSON.
     """
 
-    cohort: Mapping[str, Case]
     section: Callable[..., str]
     _all: Mapping[str, Case]
-
-    def with_bands(self) -> list[str]:
-        """Cases of the cohort whose figures get bands."""
-        return [name for name, case in self.cohort.items() if case.uncertainty.count]
 
     def members(self, path: str) -> InputFunction:
         """The file of each member of a case, that without a change first."""
@@ -38,10 +32,6 @@ class Beside:
     def settings_of_member(self, wildcards: Wildcards) -> str:
         """What a member takes of the case, and its number, as JSON."""
         return json.dumps({"member": int(wildcards.number)} | json.loads(self.section(wildcards.case, "member")))
-
-    def with_reduced_model(self) -> list[str]:
-        """Cases of the cohort that get a reduced model."""
-        return [name for name, case in self.cohort.items() if case.reduced.flows]
 
     def other_flows(self, path: str) -> InputFunction:
         """The file of each run at another flow."""

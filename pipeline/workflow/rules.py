@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.case.case_file import Case, Cohort, read_cohort, read_config
-from pipeline.case.stages import ENTERED
+from pipeline.case.stages import ENTERED, LEVELS, stages_of
 from pipeline.workflow.beside import Beside, InputFunction
-from pipeline.workflow.chain import LEVELS, stages_of
 from pipeline.workflow.patterns import any_of, own
 from pipeline.workflow.programs import Files, Wildcards, code
 from pipeline.workflow.recovery import RESULTS, require_folders
@@ -191,9 +190,9 @@ class Cases(Beside):
     def _levels(self, wildcards: Wildcards) -> tuple[str, ...]:
         return LEVELS[: self._all[wildcards.case].convergence.spacings]
 
-    def with_several_lattices(self) -> list[str]:
-        """Cases of the cohort whose report compares several spacings."""
-        return [name for name, case in self.cohort.items() if case.convergence.spacings > 1]
+    def running(self, stage: str) -> list[str]:
+        """Cases of the cohort that have a stage."""
+        return [name for name in self.cohort if stage in self.stages(name)]
 
     def computing(self, stage: str) -> str:
         """The runs that compute a stage up to the lattice, or members and other flows, as a pattern: those that link to
@@ -304,22 +303,16 @@ class Cases(Beside):
         ----------
         of_lumen : files of the way from images to the lumen, by role; a mask has no series.
         of_lines : files along the lines of branches, which a canonical geometry does not have.
-        of_more : files of what a case asks for by itself: ``lattices`` to compare, ``bands``, ``flows`` of a reduced
-            model, and ``transport``.
+        of_more : files of stages that a case has only where it asks for them, by stage.
         """
         missing = {"mask": {"series"}, "surface": {*of_lumen}, "geometry": {*of_lumen, *of_lines}}
 
         def found(wildcards: Wildcards) -> dict[str, str]:
             case = self._all[wildcards.case]
-            asked = {
-                "lattices": case.convergence.spacings > 1,
-                "bands": case.uncertainty.count > 0,
-                "flows": bool(case.reduced.flows),
-                "transport": case.transport is not None,
-            }
+            stages = self.stages(wildcards.case)
             made = {**of_lumen, **of_lines}
-            for what, files in of_more.items():
-                made |= files if asked[what] else {}
+            for stage, files in of_more.items():
+                made |= files if stage in stages else {}
             left_out = missing.get(case.input.entry, set())
             return {
                 role: own(str(path)).format(case=wildcards.case) for role, path in made.items() if role not in left_out

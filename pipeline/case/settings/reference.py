@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of all settings (docs/settings.md), made from the JSON schema of a case file.
+"""The page of all settings (docs/settings.md), made from the JSON schema of a case file, and the list at the end of a
+case file of the keys that it does not show.
 
-``python -m pipeline.case.settings.reference config/case.schema.json`` prints it; ``make schema`` writes both.
+``python -m pipeline.case.settings.reference config/case.schema.json`` prints the page, and with a case file behind it
+that file with its list; ``make schema`` writes all of them.
 """
 
 import json
@@ -19,6 +21,9 @@ All keys of a case file, section by section. `make schema` writes this page from
 The [user guide](user-guide.md) says what to choose; `config/cases/demo.yaml` shows most keys in place. A key whose
 default is *required* must be given; `null` takes a setting out.
 """
+
+FURTHER = "# Further keys (docs/settings.md): "
+"""Beginning of the list at the end of a case file."""
 
 BOUNDS = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
 
@@ -38,6 +43,14 @@ def settings_page(schema: Schema, head: str = HEAD) -> str:
         parts.append(f"## {title}\n\n{_one_line(section.get('description', ''))}\n")
         parts.append(_table(section, schema["$defs"], titles))
     return "\n".join(parts)
+
+
+def with_further_keys(text: str, schema: Schema) -> str:
+    """A case file that ends with the keys, in a comment, which nothing else in it names."""
+    own = "".join(line for line in text.splitlines(keepends=True) if not line.startswith(FURTHER))
+    keys = dict.fromkeys(key for section in schema["$defs"].values() for key in section.get("properties", {}))
+    further = ", ".join(key for key in keys if key not in own)
+    return own + (f"{FURTHER}{further}\n" if further else "")
 
 
 def _titles(section: Schema, definitions: Mapping[str, Schema], path: str = "") -> dict[str, str]:
@@ -128,4 +141,5 @@ def _one_line(text: str) -> str:
 
 
 if __name__ == "__main__":
-    print(settings_page(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))), end="")
+    read, *case = (Path(name).read_text(encoding="utf-8") for name in sys.argv[1:])
+    print(with_further_keys(case[0], json.loads(read)) if case else settings_page(json.loads(read)), end="")

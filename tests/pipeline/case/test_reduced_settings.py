@@ -9,8 +9,8 @@ import pytest
 from pipeline.case.case_file import Case
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.reduced import ReducedSettings
+from pipeline.case.stages import stages_of
 from pipeline.workflow.beside import Beside
-from pipeline.workflow.chain import stages_of
 from solver.runtime.errors import StageError
 
 PIPE = {"shape": "pipe", "diameter_mm": 2, "length_mm": 5, "direction": [1, 0, 0]}
@@ -31,9 +31,8 @@ def test_there_is_a_run_for_each_flow_one_at_the_cases_and_one_that_divides_it_o
 
 def test_a_run_takes_its_flow_and_the_sections_of_the_flow():
     found = Beside()
-    found._all = found.cohort = {"one": case({"flows": [0.5, 2]}), "none": case({})}
-    found.section = lambda name, stage: found.cohort[name].settings(stage)
-    assert found.with_reduced_model() == ["one"]
+    found._all = {"one": case({"flows": [0.5, 2]}), "none": case({})}
+    found.section = lambda name, stage: found._all[name].settings(stage)
     assert found.other_flows("{case}/{number}")(SimpleNamespace(case="one")) == [f"one/{n}" for n in range(4)]
     taken = json.loads(found.settings_of_other_flow(SimpleNamespace(case="one", number="3")))
     assert (taken["factor"], taken["division"]) == (1.0, 0.2)

@@ -8,7 +8,7 @@ import pytest
 from pipeline.case.case_file import Case
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.transport import TransportInput
-from pipeline.workflow.chain import stages_of
+from pipeline.case.stages import stages_of
 from solver.runtime.errors import StageError
 from solver.transport.settings import Bolus, TransportSettings
 

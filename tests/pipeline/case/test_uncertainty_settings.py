@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.case.case_file import Case
 from pipeline.case.settings.base import parse
-from pipeline.workflow.chain import stages_of
+from pipeline.case.stages import stages_of
 from solver.runtime.errors import StageError
 
 PIPE = {"shape": "pipe", "diameter_mm": 2, "length_mm": 5}

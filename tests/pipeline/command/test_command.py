@@ -13,11 +13,11 @@ import pytest
 from pipeline.case.case_file import Case, read_cohort
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.yaml_file import read_yaml
+from pipeline.case.stages import LEVELS, ON_EVERY_LATTICE, stages_of
 from pipeline.command import check, run, status
 from pipeline.command.__main__ import main
 from pipeline.command.cases import configuration
 from pipeline.command.launch import snakemake
-from pipeline.workflow.chain import LEVELS, ON_EVERY_LATTICE, stages_of
 from pipeline.workflow.recovery import at_work, recover
 from solver.run.machine import Machine
 from solver.runtime.errors import StageError

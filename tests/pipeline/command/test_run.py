@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from pipeline.case.case_file import read_cohort
+from pipeline.case.stages import stages_of
 from pipeline.command import launch, run
 from pipeline.command.__main__ import main
 from pipeline.command.events import CLEAR, LONG_S, Events, why
 from pipeline.command.status import Stage, lines_of
-from pipeline.workflow.chain import stages_of
 from solver.runtime.errors import StageError
 
 FLOW = """

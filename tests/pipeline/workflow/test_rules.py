@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from pipeline.case.stages import ENTERED, STAGES, WITH_SETTINGS
 from pipeline.workflow.rules import Cases
@@ -92,6 +93,21 @@ def test_several_cases_share_the_cores_where_nothing_says_how_many_a_stage_takes
     assert {found.cores(SimpleNamespace(case=name)) for name in cases} == {each}
 
 
+def test_the_rules_ask_which_cases_have_a_stage_as_the_chain_says(tmp_path, monkeypatch):
+    """Of cases that ask for one more stage each, and of one that asks for none."""
+    monkeypatch.chdir(ROOT)
+    asked = {"reduced": {"flows": [0.5, 2]}, "convergence": {"spacings": 2}, "uncertainty": "quick", "transport": {}}
+    tiny = yaml.safe_load((ROOT / "config/cases/tiny.yaml").read_text())
+    for stage, section in (asked | {"none": None}).items():
+        (tmp_path / f"{stage}.yaml").write_text(
+            yaml.safe_dump(tiny | ({stage: section} if section is not None else {}))
+        )
+    config = {"cases": [*asked, "none"], "case_folder": str(tmp_path)}
+    found = Cases(config, 2, True, lambda config, options: {})
+    assert {stage: found.running(stage) for stage in asked} == {stage: [stage] for stage in asked}
+    assert found.running("solve") == [*asked, "none"]
+
+
 def test_snakemakes_linter_finds_nothing():
     answer = snakemake(ROOT, "--lint", "--config", "cases=tiny")
     assert answer.returncode == 0, answer.stdout + answer.stderr
@@ -107,7 +123,7 @@ def test_stages_are_listed_once_in_the_order_of_their_rules():
     takes = {rule for rule, text in blocks() if re.search(r"settings=cases\.(?!name)", text)}
     assert {*WITH_SETTINGS} == takes & {*STAGES}
     files = [file for folder in ("pipeline", "solver") for file in (ROOT / folder).rglob("*.py")]
-    listed = [file.name for file in files if re.search(r'"load",\s+"filter",\s+"segment"', file.read_text())]
+    listed = [file.name for file in files if re.search(r'"load"[^"]+"filter"[^"]+"segment"', file.read_text())]
     assert listed == ["stages.py"]
 
 
