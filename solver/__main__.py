@@ -43,6 +43,12 @@ def identity(nodes: Path, settings: SolveSettings, coupling: Path | None = None)
 
     Where it ends at the latest, and what is done if it has not settled then, are left out: raised limits go on. So is
     the number of ranks and the division of the nodes among them, on which no bit depends.
+
+    Parameters
+    ----------
+    nodes : file of the node arrays.
+    settings : of the run.
+    coupling : file of the network around the vessel; none: it sits in none.
     """
     files = [each.waveform for entries in (settings.inlets, settings.outlets) for each in entries.values()]
     waveforms = [checksum(Path(file)) for file in files if file]

@@ -133,6 +133,12 @@ def distance_to_cylinder(offset: Array, velocity: Array, unit: Array, radius: fl
 def second_derivative(q: Array, along: list[Array], fourth: NDArray[np.bool_]) -> Array:
     """At the node, of a cubic through the values at 0, -1 and -2 and a fourth: 0 at q from q = 1/2 on, else that at -3;
     without the latter, of the parabola through the three.
+
+    Parameters
+    ----------
+    q : (L,), distance of the wall, in links.
+    along : values at 0, -1, -2 and -3 along the link, each (L,).
+    fourth : (L,), whether there is one at -3.
     """
     parabola = along[0] - 2 * along[1] + along[2]
     third = parabola - (along[1] - 2 * along[2] + along[3])

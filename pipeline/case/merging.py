@@ -10,6 +10,13 @@ from pipeline.case.cohort_table import TableRow
 def place_of(file: str, row: TableRow | None, scenario: str, over: list[str]) -> Callable[[str], str]:
     """What tells where a key's value comes from: the scenario, the row of the table, or the case file; or all of these,
     of a mistake in how values go together.
+
+    Parameters
+    ----------
+    file : the case file.
+    row : of the cohort table; none: the case has none.
+    scenario : its name; empty: there is none.
+    over : dotted keys that the scenario sets.
     """
 
     def below(path: str, keys: list[str]) -> str | None:

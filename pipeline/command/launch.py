@@ -69,6 +69,12 @@ def _is_one_of(option: str, names: Iterable[str]) -> bool:
 def launch(command: list[str], during: Callable[[], None] = lambda: None, **more: Any) -> int:
     """Run it to its end, with something to do meanwhile; its exit status. A signal to stop, of the terminal or of
     others, reaches it alone.
+
+    Parameters
+    ----------
+    command : program and its words.
+    during : what is done once it has begun.
+    more : options of :class:`subprocess.Popen`.
     """
     process = subprocess.Popen(command, **more)
     before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}

@@ -86,6 +86,12 @@ def coupling_checks(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def with_network(indices: Mapping[str, Any], rows: Sequence[Row], network: str) -> dict[str, Any]:
     """What stands in ``indices.json`` with the network's name, the rows of openings in it, their checks, and a warning
     for each that failed.
+
+    Parameters
+    ----------
+    indices : content of ``indices.json``.
+    rows : of the openings in the network.
+    network : its name.
     """
     found = coupling_checks(rows)
     warnings = [each["advice"] for each in found if not each["passed"]]

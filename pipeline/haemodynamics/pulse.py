@@ -99,7 +99,13 @@ def foot_s(pressure_pa: Reals, period_s: float) -> float | None:
 
 
 def later_s(first_s: float, second_s: float, period_s: float) -> float:
-    """Time by which the second of two feet follows the first, between -1/2 and 1/2 of the period."""
+    """Time by which the second of two feet follows the first, between -1/2 and 1/2 of the period.
+
+    Parameters
+    ----------
+    first_s, second_s : when the feet are, s.
+    period_s : after which both come again, s.
+    """
     return (second_s - first_s + period_s / 2) % period_s - period_s / 2
 
 

@@ -182,7 +182,14 @@ def _surface(
 def kept_of(
     sacs: Mapping[str, NDArray[np.int64]], surface: Mesh, results: Results
 ) -> tuple[dict[str, float], dict[str, NDArray[np.float32]]]:
-    """Figures by key, and arrays at the vertices of the wall."""
+    """Figures by key, and arrays at the vertices of the wall.
+
+    Parameters
+    ----------
+    sacs : numbers of the wall's vertices in each sac, by its name.
+    surface : of the vessel.
+    results : of the member.
+    """
     arrays = {name: results.arrays[name].astype(np.float32) for name in ON_WALL if name in results.arrays}
     shear, areas = next(arrays[name] for name in ON_WALL if name in arrays), results.wall.areas_mm2
     means = {name: float(np.average(shear[rows], weights=areas[rows])) for name, rows in sacs.items()}

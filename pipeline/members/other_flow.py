@@ -74,7 +74,14 @@ class Vessel:
 
     @staticmethod
     def read(inputs: Mapping[str, Path], given: SurfaceSettings, log: logging.Logger) -> "Vessel":
-        """From the files of the case's stages, by role. A canonical shape has no centreline: it is traced here."""
+        """From the files of the case's stages, by role. A canonical shape has no centreline: it is traced here.
+
+        Parameters
+        ----------
+        inputs : files by role.
+        given : settings of the surface, by which a canonical shape is traced.
+        log : of the command.
+        """
         surface, numbers = Mesh.read(inputs["surface"]), read_json(inputs["summary"])["numbers"]
         openings = read_openings(inputs["openings"])
         found = read_json(inputs["indices"])["openings"]

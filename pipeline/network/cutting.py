@@ -62,7 +62,14 @@ def cut(segment: Segment, name: str, parts: tuple[float, float]) -> tuple[Segmen
 
 
 def piece(segment: Segment, start: float, end: float, nodes: tuple[str, str]) -> Segment:
-    """A part of a segment, complete with the defaults, between two parts of its length, with its nodes."""
+    """A part of a segment, complete with the defaults, between two parts of its length, with its nodes.
+
+    Parameters
+    ----------
+    segment : of which it is a part.
+    start, end : where it begins and ends, as parts of the length, 0 to 1.
+    nodes : names of those at both ends.
+    """
     radii = segment.radii_mm
     places = np.linspace(start, end, PLACES if len(radii) > 2 else 2)
     cone = tuple(along(radii, places).tolist())

@@ -28,7 +28,14 @@ STEADY_S = 1.0
 
 
 def segment_in_si(name: str, walled: Segment, density_kg_m3: float) -> si.Segment:
-    """A segment, with all keys of its wall, as the solver takes it."""
+    """A segment, with all keys of its wall, as the solver takes it.
+
+    Parameters
+    ----------
+    name : of the segment.
+    walled : with all keys of its wall.
+    density_kg_m3 : of the blood.
+    """
     radius = scaled(walled.radius_mm, 1e-3)
     narrow, alpha = None, walled.momentum_correction or 1.0
     if stenosis := walled.stenosis:
@@ -53,7 +60,14 @@ def _loss(stated: LossKeys) -> si.Loss:
 
 
 def impedance_pa_s_m3(segment: si.Segment, node: str, density_kg_m3: float) -> float:
-    """Characteristic impedance rho c / A0 of a segment's end."""
+    """Characteristic impedance rho c / A0 of a segment's end.
+
+    Parameters
+    ----------
+    segment : in SI.
+    node : at the end that is meant.
+    density_kg_m3 : of the blood.
+    """
     part = 0.0 if node == segment.start else 1.0
     radius = np.atleast_1d(segment.radius_m)[0 if part == 0.0 else -1]
     speed = wave_speed_m_s(segment.wall, segment.radius_m, density_kg_m3, part)

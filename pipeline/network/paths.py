@@ -67,7 +67,15 @@ def first_inlet(network: Network) -> str:
 
 
 def distance_mm(network: Network, ways: Ways, segment: str, part: float) -> float:
-    """Way to a place of a segment, from whichever of its ends it is nearer."""
+    """Way to a place of a segment, from whichever of its ends it is nearer.
+
+    Parameters
+    ----------
+    network : in which the way is.
+    ways : lengths from the beginning to each node, mm.
+    segment : its name.
+    part : place in it, as a part of its length, 0 to 1.
+    """
     first, second = network.segments[segment].nodes
     length = network.segments[segment].length_mm
     return min(ways.distance_mm[first] + part * length, ways.distance_mm[second] + (1 - part) * length)

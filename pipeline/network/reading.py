@@ -14,7 +14,14 @@ log = logging.getLogger(__name__)
 
 
 def sound_network(path: Path, edits: Sequence[Edit] = (), source: str = "") -> Network:
-    """The network of a file with its edits, and others after them, applied and checked; see :func:`edited_network`."""
+    """The network of a file with its edits, and others after them, applied and checked; see :func:`edited_network`.
+
+    Parameters
+    ----------
+    path : of the file.
+    edits : that are applied after those of the file.
+    source : where they come from, for messages.
+    """
     return edited_network(path, edits, source)[0]
 
 

@@ -68,7 +68,14 @@ class Deck:
     tables: dict[str, list[float]] = field(default_factory=dict)
 
     def named(self, kind: str, name: str, user: Card) -> Card:
-        """The card of a kind that has a name, which another card gives."""
+        """The card of a kind that has a name, which another card gives.
+
+        Parameters
+        ----------
+        kind : of the card that is looked for.
+        name : that it has.
+        user : card that gives the name, for messages.
+        """
         found = {card.word(0): card for card in self.cards.get(kind, ())}
         if name not in found:
             user.refuse(f"names {kind} {name}, which the deck does not have; add it")

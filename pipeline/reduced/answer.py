@@ -137,7 +137,14 @@ def line_of(law: Law, inflow_ml_s: float) -> Line | float:
 
 
 def doubts_of(model: ReducedModel, answer: Answer, inflow_ml_s: float) -> list[str]:
-    """Why an answer may not hold, in words."""
+    """Why an answer may not hold, in words.
+
+    Parameters
+    ----------
+    model : that answered.
+    answer : what it said.
+    inflow_ml_s : flow that it was asked for.
+    """
     found = []
     for branch in model.branches:
         flow = answer.flow_ml_s[branch.name]

@@ -278,7 +278,14 @@ def _law(says: Mapping[str, Any], pressure_mmhg: float) -> Law:
 
 
 def compared(model: ReducedModel, run: Run, lattice: str) -> list[Point]:
-    """What the model says at the flow of a run, beside what the run gave: drops between inlets and outlets."""
+    """What the model says at the flow of a run, beside what the run gave: drops between inlets and outlets.
+
+    Parameters
+    ----------
+    model : fitted to runs.
+    run : whose flow it is asked for.
+    lattice : of the run, ``case`` or another.
+    """
     says: Answer = answered(model, What(factor=run.factor), beyond=True)
     pressure, inlets, outlets = says.pressure_mmhg, model.with_role("inlet"), model.with_role("outlet")
     static = {name: each["pressure_pa"] / PASCAL_PER_MMHG for name, each in run.openings.items()}

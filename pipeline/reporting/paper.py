@@ -50,7 +50,14 @@ class Paper:
         self._text(text, size_pt, weight="bold")
 
     def paragraph(self, text: str, size_pt: float = SIZE_PT, colour: str = INK) -> None:
-        """Lines of text."""
+        """Lines of text.
+
+        Parameters
+        ----------
+        text : of any length, broken into lines.
+        size_pt : of the letters.
+        colour : of the letters, as Matplotlib takes it.
+        """
         self._text(text, size_pt, colour=colour)
         self._down += GAP_PT / 2
 

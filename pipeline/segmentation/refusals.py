@@ -146,6 +146,12 @@ def check_background(problem: Problem, found: Lumen, mask: Mask) -> None:
 def border_remedy(problem: Problem, mask: Mask, contact: dict[str, float]) -> str:
     """What parts two lumens that touch, a threshold that was tried and passes; or to accept it, where a vessel may be
     as wide.
+
+    Parameters
+    ----------
+    problem : what was segmented, and how.
+    mask : that was found.
+    contact : part of each face of the image that it fills, by the name of the face.
     """
     touch = record_of_touches(fill_holes(mask)[0], problem)
     summary = [touch["words"]] if touch and touch["parted"] else []  # the shape of a leak may have seams as well

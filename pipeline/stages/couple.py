@@ -76,6 +76,12 @@ def _require_ways(around: Around, settings: CouplingSettings, piece: Piece) -> N
 def write_waveforms(path: Path, cap: Cap, time_s: np.ndarray[Any, np.dtype[np.float64]]) -> None:
     """Write flow and pressure of an opening over a cycle, whose ends both count: ``time_s``, ``flow_ml_s``,
     ``pressure_mmhg``.
+
+    Parameters
+    ----------
+    path : of the file.
+    cap : opening with its flow and pressure.
+    time_s : (T,), of the cycle.
     """
     columns = time_s, cap.flow_m3_s.at(time_s) / ML, cap.pressure_pa.at(time_s) / PASCAL_PER_MMHG
     with path.open("w", newline="", encoding="utf-8") as stream:

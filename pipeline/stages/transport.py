@@ -61,7 +61,14 @@ def flows_ml_s(
 
 
 def sac_parts(nodes: Nodes, surface: Mesh, indices: Mapping[str, Any]) -> dict[str, NDArray[np.bool_]]:
-    """Nodes of each sac that was found, (N,), by its name."""
+    """Nodes of each sac that was found, (N,), by its name.
+
+    Parameters
+    ----------
+    nodes : of the lattice.
+    surface : of the vessel.
+    indices : content of ``indices.json``, which names the sacs.
+    """
     parts = {}
     for sac in indices.get("sacs", ()):
         neck = section_around(surface, np.array(sac["neck_mm"]), np.array(sac["neck_normal"]))

@@ -43,6 +43,13 @@ Reals = NDArray[np.float64]
 def computed(job: Job, network: Network, settings: TreeSettings, name: str) -> TreeResult:
     """The last cycle of a network.
 
+    Parameters
+    ----------
+    job : of the stage, whose checkpoint is kept and gone on from.
+    network : that is computed.
+    settings : how.
+    name : of the network, for messages.
+
     Raises
     ------
     StageError
@@ -172,7 +179,14 @@ def _openings(network: Network, result: TreeResult) -> list[dict[str, Any]]:
 
 
 def write_sites(path: Path, names: list[str], found: Waveforms) -> None:
-    """Write ``waveforms.csv``: time, and pressure, flow, area and velocity of each site."""
+    """Write ``waveforms.csv``: time, and pressure, flow, area and velocity of each site.
+
+    Parameters
+    ----------
+    path : of the file.
+    names : of the sites.
+    found : their waveforms, in SI.
+    """
     columns: dict[str, Reals] = {"time_s": found.time_s}
     for k, name in enumerate(names):
         columns[f"{name}.pressure_mmhg"] = found.pressure_pa[:, k] / PASCAL_PER_MMHG
@@ -184,7 +198,16 @@ def write_sites(path: Path, names: list[str], found: Waveforms) -> None:
 
 
 def write_series(path: Path, network: Network, result: TreeResult, frames: int, places: Mapping[str, Point]) -> None:
-    """Write ``tree.vtkhdf``: the schematic drawing with radius, pressure, flow and velocity at frames of the cycle."""
+    """Write ``tree.vtkhdf``: the schematic drawing with radius, pressure, flow and velocity at frames of the cycle.
+
+    Parameters
+    ----------
+    path : of the file.
+    network : that was computed.
+    result : its last cycle.
+    frames : moments of the cycle that are written.
+    places : of nodes in the drawing, by name.
+    """
     shown = result.frames(frames)
     lines, columns = list[Reals](), dict[str, list[Reals]]()
     for number, (name, segment) in enumerate(network.segments.items()):

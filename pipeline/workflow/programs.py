@@ -91,6 +91,11 @@ class Programs:
         """The command that refuses what no patient has before the solver steps.
 
         It is a function of the input, as all command lines are: a case that accepts more does not run again.
+
+        Parameters
+        ----------
+        openings, centreline : paths of what is judged, with wildcards.
+        cases : whose settings are asked for.
         """
 
         def command(wildcards: Wildcards, input: Files) -> str:  # noqa: A002

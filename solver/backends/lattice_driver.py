@@ -303,6 +303,11 @@ class LatticeDriver(ABC):
     def buffers(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Buffers:
         """Buffers of an array of the driver, ``populations``, ``node_velocity`` or ``fluxes``, by places in it as it
         lies in memory.
+
+        Parameters
+        ----------
+        name : of the array.
+        outgoing, incoming : places in it, by the subdomain that they go to and come from.
         """
 
     @abstractmethod

@@ -145,7 +145,15 @@ def pieces_of(shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int, in
 
 
 def index_of(stored: tuple[int, ...], shape: tuple[int, ...], lead: tuple[int, ...], first: int, last: int) -> Index:
-    """Where a piece of an array of a shape is, if it is stored in that shape or flat."""
+    """Where a piece of an array of a shape is, if it is stored in that shape or flat.
+
+    Parameters
+    ----------
+    stored : shape in which the array is stored.
+    shape : that it has.
+    lead : index in the axes before the last one.
+    first, last : of the piece along that axis, the last not among it.
+    """
     if len(stored) == len(shape):
         return (*lead, slice(first, last))
     before = int(np.ravel_multi_index(lead, shape[:-1])) * shape[-1]

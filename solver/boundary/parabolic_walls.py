@@ -260,6 +260,13 @@ def between_walls(
     infinite, it is 0 at one and has the second derivative `curved` times u.
 
     A wall nearer than half a link would have to move back, which it does beside openings alone.
+
+    Parameters
+    ----------
+    q : (L,), distance of the wall from the node along the link, in links.
+    behind : (L,), that of the wall behind the node; infinite where the link back leaves through an opening.
+    of_scheme : (L,), factor of u'' in what the wall gets.
+    curved : (L,), second derivative of the parabola over u, beside an opening.
     """
     at_opening, none = behind == np.inf, np.zeros_like(q)
     of_parabola = np.where(at_opening, (of_scheme - q / 4) * curved, -2 * of_scheme / (q * behind))

@@ -176,5 +176,12 @@ def _closed(result: TreeResult, values: Reals) -> Curve:
 
 
 def mean_radius_m(result: TreeResult, segment: str, part: float) -> float:
-    """Radius of the lumen at a place of a segment, by its mean area over the cycle."""
+    """Radius of the lumen at a place of a segment, by its mean area over the cycle.
+
+    Parameters
+    ----------
+    result : of the network.
+    segment : its name.
+    part : place in it, as a part of its length, 0 to 1.
+    """
     return float(np.sqrt(result.at(segment, (part,)).area_m2.mean() / pi))

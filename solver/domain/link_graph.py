@@ -92,7 +92,14 @@ def pieces(links: Links, part: Part) -> NDArray[np.int64]:
 
 
 def seed_pieces(links: Links, part: Part, members: Rows) -> tuple[int, int]:
-    """The last vertex that ways through the members, all of one part, reach; and the number of pieces they are in."""
+    """The last vertex that ways through the members, all of one part, reach; and the number of pieces they are in.
+
+    Parameters
+    ----------
+    links : of the graph.
+    part : of each vertex.
+    members : vertices, all of one part.
+    """
     return ways(links, part, members, LENGTHS, np.full(len(part), UNSEEN, np.int32))
 
 

@@ -62,7 +62,13 @@ def make_work(cells: int) -> Work:
 
 @inner_loop
 def extend(value: Reals, first: Integers, last: Integers) -> None:
-    """Fill the cells beyond the ends of segments, by straight lines: parabolas let waves grow in short segments."""
+    """Fill the cells beyond the ends of segments, by straight lines: parabolas let waves grow in short segments.
+
+    Parameters
+    ----------
+    value : of each cell; it is changed.
+    first, last : first cell of each segment, and the one behind its last.
+    """
     for s in range(len(first)):
         a, b = first[s], last[s]
         value[a - 1] = 2.0 * value[a] - value[a + 1]
@@ -91,7 +97,18 @@ def carry(value: Reals, small: float, left: Reals, right: Reals) -> None:
 
 @inner_loop
 def advance(base: Reals, now: Reals, share: float, step_s: float, per_length: Reals, flux: Reals, to: Reals) -> None:
-    """A stage for what is conserved: (1 - share) base + share (now - dt dflux/dx)."""
+    """A stage for what is conserved: (1 - share) base + share (now - dt dflux/dx).
+
+    Parameters
+    ----------
+    base : what is conserved, at the beginning of the step.
+    now : the same, at the beginning of this stage.
+    share : weight of this stage, 0 to 1.
+    step_s : dt.
+    per_length : 1/dx of each cell.
+    flux : at the faces.
+    to : gets the result.
+    """
     kept = 1.0 - share
     for i in range(1, len(now)):
         to[i] = kept * base[i] + share * (now[i] - step_s * per_length[i] * (flux[i] - flux[i - 1]))

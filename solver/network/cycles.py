@@ -56,7 +56,14 @@ class Until:
 
 
 def identity(network: Network, numerics: Numerics, until: Until) -> str:
-    """What the bits of a run depend on; where it ends at the latest is left out: raised limits go on."""
+    """What the bits of a run depend on; where it ends at the latest is left out: raised limits go on.
+
+    Parameters
+    ----------
+    network : that is computed.
+    numerics : spacing and time step.
+    until : when the run ends.
+    """
     return hashlib.sha256(f"{_flat(network)} {numerics} {until.tolerance} {source()}".encode()).hexdigest()
 
 

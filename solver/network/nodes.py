@@ -274,7 +274,14 @@ def make_close(linear: bool) -> Any:
 
 @inner_loop
 def scatter(grid: Grid, work: Work, ends: Ends) -> None:
-    """Fill the fluxes at the nodes' faces, and take away those between segments' rows."""
+    """Fill the fluxes at the nodes' faces, and take away those between segments' rows.
+
+    Parameters
+    ----------
+    grid : cells of all segments.
+    work : arrays of a step, of which the fluxes at faces are changed.
+    ends : outflow and head that the nodes found at the ends of segments.
+    """
     for s in range(len(grid.first)):
         start, end = grid.first[s] - 1, grid.last[s]
         work.flow[start], work.head[start] = -ends.node_outflow[2 * s], ends.node_head[2 * s]

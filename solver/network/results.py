@@ -180,6 +180,12 @@ def _worst(change: Reals, size: Reals) -> float:
 def losses_j(grid: Grid, record: Record, period_s: float) -> tuple[float, float, float]:
     """Work lost to the viscosity of blood and of walls, and taken by the momentum of profiles, J, in a cycle, by the
     mean of its samples.
+
+    Parameters
+    ----------
+    grid : cells of all segments.
+    record : samples of the cycle.
+    period_s : its length.
     """
     inside = grid.per_length > 0.0
     length = np.where(inside, 1.0 / np.where(inside, grid.per_length, 1.0), 0.0)

@@ -69,6 +69,13 @@ def diffuse(
 
 @node_function
 def viscous_pressure(grid: Grid, area: Reals, flow: Reals, i: int) -> float:
-    """Viscous part of the pressure of a cell, by the flows at its faces; 0 in the cells beyond ends."""
+    """Viscous part of the pressure of a cell, by the flows at its faces; 0 in the cells beyond ends.
+
+    Parameters
+    ----------
+    grid : cells of all segments.
+    area, flow : of the cells, and at their faces.
+    i : number of the cell.
+    """
     gamma = 0.5 * (grid.viscous[i - 1] + grid.viscous[i])
     return -gamma / sqrt(area[i]) * (flow[i] - flow[i - 1]) * grid.per_length[i]

@@ -130,7 +130,7 @@ class SharedCheckpoints(Checkpoints):
         return self._ranks.rank == 0 and super().due
 
     def write(self, step: int, arrays: Arrays, snapshots: Any) -> None:
-        """Keep a state, of which each rank has a part."""
+        """Keep a state, of which each rank has a part; the parameters are those of :meth:`Checkpoints.write`."""
         if self._ranks.rank == 0:
             super().write(step, arrays, snapshots)
             return
@@ -145,7 +145,7 @@ class SharedCheckpoints(Checkpoints):
         late: tuple[str, ...] = (),
     ) -> State | None:
         """The newest state of this run, of whose arrays each rank takes what it has use for; snapshots, which the first
-        rank alone writes, are empty on the others.
+        rank alone writes, are empty on the others. The parameters are those of :meth:`Checkpoints.newest`.
         """
         found = super().newest(like, fits, late) if self._ranks.rank == 0 else None
         arrays = self._ranks.broadcast(_at_hand(found) if found else None)

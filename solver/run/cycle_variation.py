@@ -72,6 +72,12 @@ def _stays_above(tolerance: float, cycles: int, first: float, last: float) -> bo
 def cycles_of_mean(schedule: Schedule, settings: SolveSettings, after: int) -> int:
     """Over how many cycles after one phases are averaged: as many as a flow is given to become periodic, or as the
     steps that are left allow.
+
+    Parameters
+    ----------
+    schedule : steps of the run.
+    settings : of the run.
+    after : cycles that are over by then.
     """
     if settings.max_steps and schedule.cycle:
         return min(settings.cycles, settings.max_steps // schedule.cycle - after)
@@ -148,7 +154,14 @@ def averaged_state(schedule: Schedule) -> Arrays:
 
 
 def as_kept(plan: Plan, settings: SolveSettings, arrays: Arrays) -> Plan:
-    """A plan as it was when a checkpoint was written, whose arrays are given."""
+    """A plan as it was when a checkpoint was written, whose arrays are given.
+
+    Parameters
+    ----------
+    plan : of the run as it begins.
+    settings : of the run.
+    arrays : of the checkpoint, by name.
+    """
     after = int(arrays["averaged_after"]) if "averaged_after" in arrays else -1
     return averaging(plan, settings, after) if after >= 0 else plan
 

@@ -21,7 +21,13 @@ class Exchange(Protocol):
     """Runs the lattice with what holds at its openings."""
 
     def advance(self, driver: Driver, first: int, last: int) -> None:
-        """Run the steps after `first` up to `last`, both even."""
+        """Run the steps after `first` up to `last`, both even.
+
+        Parameters
+        ----------
+        driver : of the lattice.
+        first, last : steps, the last among those that are run.
+        """
 
     def state(self, driver: Driver) -> dict[str, NDArray[np.generic]]:
         """All that the next steps depend on beside the lattice, by name."""
@@ -72,7 +78,7 @@ class Given:
         return {}
 
     def summary(self, driver: Driver, time_s: Reals, flow_ml_s: Reals, pressure_pa: Reals) -> None:
-        """Nothing."""
+        """Nothing; see :meth:`Exchange.summary`."""
 
 
 class Surroundings(Protocol):

@@ -53,7 +53,14 @@ class Attempt:
         settings: SolveSettings,
         surroundings: Surroundings | None = None,
     ) -> Plan:
-        """The plan of this attempt; periods that were over before its models took over do not count."""
+        """The plan of this attempt; periods that were over before its models took over do not count.
+
+        Parameters
+        ----------
+        nodes : of the lattice.
+        settings : of the run.
+        surroundings : network around the vessel; none: it sits in none.
+        """
         changed = replace(
             settings,
             peak_speed_m_s=self.peak_speed_m_s or settings.peak_speed_m_s,

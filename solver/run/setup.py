@@ -273,7 +273,14 @@ def _steps_of_mean(plan: Plan) -> float:
 
 
 def likely_in_words(plan: Plan, steps: int, unsteady: bool = False) -> str:
-    """These steps for the log, and why they may be so many more than are forecast; parameters of `likely_steps`."""
+    """These steps for the log, and why they may be so many more than are forecast; parameters of `likely_steps`.
+
+    Parameters
+    ----------
+    plan : of the run.
+    steps : that are likely.
+    unsteady : whether the flow is known to fluctuate.
+    """
     least, most = likely_steps(plan, steps, unsteady)
     if unsteady or plan.schedule.cycle or plan.spread == CALM:
         return f"{least} to {most}"

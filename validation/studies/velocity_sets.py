@@ -166,7 +166,15 @@ class Task:
 
 
 def task_of(run: Run, lattice: str, direction: Direction, viscous_times: float) -> Task:
-    """The run's pipe and models on one of `LATTICES`, along a direction, for so many R^2/nu."""
+    """The run's pipe and models on one of `LATTICES`, along a direction, for so many R^2/nu.
+
+    Parameters
+    ----------
+    run : of the study.
+    lattice : its name in `LATTICES`.
+    direction : of the pipe.
+    viscous_times : length of the run, in R^2/nu.
+    """
     pipe, models = pipe_of(run, direction), run.summary["models"]
     steps = round(viscous_times * pipe.radius**2 / ((run.tau - 0.5) / 3))
     given = run.tau, models["lambda_trt"] or 3 / 16, models["collision"], run.case.solve.walls

@@ -40,7 +40,14 @@ class ClusterSettings(Section):
     )
 
     def seconds(self, computing_s: float, steps: int, ranks: int) -> float:
-        """Time of a run on so many ranks: beside that of computing what its steps wait for the network."""
+        """Time of a run on so many ranks: beside that of computing what its steps wait for the network.
+
+        Parameters
+        ----------
+        computing_s : time of the run without others to wait for, s.
+        steps : of the run.
+        ranks : processes that run it.
+        """
         return computing_s + (1e-6 * steps * (self.network_us or 0.0) if ranks > 1 else 0.0)
 
     def machines(self, ranks: int) -> int | None:

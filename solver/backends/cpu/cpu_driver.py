@@ -188,7 +188,7 @@ class CpuDriver(LatticeDriver):
         self._add_pass(self.populations, self.lattice.stride, self._momentum, self.lattice.count)
 
     def buffers(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Buffers:
-        """Buffers of an array."""
+        """Buffers of an array; the parameters are those of :meth:`LatticeDriver.buffers`."""
         return HostBuffers(getattr(self, name).reshape(-1), outgoing, incoming)
 
     def read(self, slots: slice) -> NDArray[Any]:

@@ -171,8 +171,8 @@ class CudaDriver(LatticeDriver):
             self.correct_mass(False)
 
     def collide(self, even: bool, first: int, last: int, pending: bool = False) -> None:
-        """Stream and collide the nodes of a range of rows, as :meth:`LatticeDriver.collide` says; first take off what
-        walls added in the step before, where that is `pending`.
+        """Stream and collide the nodes of a range of rows; where that is `pending`, first take off what walls added in
+        the step before. The other parameters are those of :meth:`LatticeDriver.collide`.
         """
         if last > first:
             name = f"{STEP}{even}, {first} to {last}, pending {pending}"
@@ -284,7 +284,7 @@ class CudaDriver(LatticeDriver):
         self._over(count, self._add_pass, self.populations, self.lattice.stride, self._momentum, count)
 
     def buffers(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Buffers:
-        """Buffers of an array."""
+        """Buffers of an array; the parameters are those of :meth:`LatticeDriver.buffers`."""
         array = getattr(self, name)
         return DeviceBuffers(array.reshape(array.size), outgoing, incoming, self.queue)
 

@@ -23,7 +23,14 @@ WAIT_S = 1.0
 
 @contextmanager
 def locked_device(devices: Sequence[str], log: logging.Logger, folder: Path = FOLDER) -> Iterator[int]:
-    """Hold one of several devices, as :func:`locked_devices` does; its number among them."""
+    """Hold one of several devices, as :func:`locked_devices` does; its number among them.
+
+    Parameters
+    ----------
+    devices : identities of the devices.
+    log : gets a line where all are held by others and this one waits.
+    folder : where the locks lie.
+    """
     with locked_devices(devices, 1, log, folder) as (number,):
         yield number
 

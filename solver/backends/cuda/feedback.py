@@ -119,6 +119,12 @@ class Feedback:
     def apply(self, rows: Any, step_counter: Any, of_all: bool = False) -> None:
         """Write what follows from what was added up here, or was taken in `of_all` parts, into the boundary values of
         the step that the device counts.
+
+        Parameters
+        ----------
+        rows : boundary values of the steps, on the device.
+        step_counter : of the device, which tells the row.
+        of_all : whether the sums are those of all parts, which were taken in; else those found here.
         """
         for kind in self.kinds:
             sums, arrays = (kind.given if of_all else kind.found).arrays[0], self._arrays[kind.number]

@@ -18,7 +18,14 @@ def prefetch(array: Any, index: int) -> None:
 
 
 def announce(sent: Any, rank: int, number: int) -> None:
-    """Let another device see that all that was written before is there: the messages `sent` of a rank are so many."""
+    """Let another device see that all that was written before is there: the messages `sent` of a rank are so many.
+
+    Parameters
+    ----------
+    sent : numbers of messages, (ranks,), in the memory of the other device.
+    rank : this one's place in it.
+    number : of messages so far.
+    """
     sent[rank] = number
 
 
