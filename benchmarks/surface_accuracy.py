@@ -42,8 +42,9 @@ from pipeline.geometry.surface.facets import Facets  # noqa: E402
 from pipeline.geometry.surface.isosurface import fit, smooth_field, zero_surface  # noqa: E402
 from pipeline.geometry.surface.quality import triangle_quality  # noqa: E402
 from pipeline.geometry.surface.remesh import edge_lengths, local_radius, remesh, remesh_vessel  # noqa: E402
+from pipeline.geometry.surface.smooth_wall import smooth_wall  # noqa: E402
 from pipeline.geometry.surface.triangle_measures import vertex_normals  # noqa: E402
-from pipeline.stages.surface import extract_surface, smooth_wall  # noqa: E402
+from pipeline.stages.surface import extract_surface  # noqa: E402
 from tests.support.imaged import SOLIDS, imaged  # noqa: E402
 
 LOG = logging.getLogger("surface")

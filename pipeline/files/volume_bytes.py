@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.files.volume_header import AGAIN, DamageError, Stored
+from pipeline.files.stored_voxels import AGAIN, DamageError, Stored
 
 BLOCK_BYTES = 2**20
 """Taken at a time, packed and unpacked: a file may claim to unpack to anything."""

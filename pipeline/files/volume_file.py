@@ -14,9 +14,10 @@ import numpy as np
 import SimpleITK as sitk
 
 from pipeline.files.regular_grid import MIN_SLICES, ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, Check, orthonormal_error
+from pipeline.files.stored_voxels import DamageError, Stored
 from pipeline.files.volume import Volume
 from pipeline.files.volume_bytes import DEFLATE_RATIO, require_as_stored, verify
-from pipeline.files.volume_header import HEADER_BYTES, LONGEST_NAME, DamageError, Stored, read_header
+from pipeline.files.volume_header import HEADER_BYTES, LONGEST_NAME, read_header
 from pipeline.files.volume_place import place_fault
 from solver.runtime.errors import StageError
 from solver.runtime.memory import available_bytes, gigabytes

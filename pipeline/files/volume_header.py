@@ -9,10 +9,12 @@ import math
 import re
 import struct
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+
+from pipeline.files.stored_voxels import AGAIN, GZIP, ZLIB_OR_GZIP, DamageError, Stored, unreadable
 
 HEADER_BYTES = 2**20
 """Text headers are shorter."""
@@ -20,12 +22,7 @@ HEADER_BYTES = 2**20
 LONGEST_NAME = 255
 """Bytes of the name of a file; of a longer one file systems do not just say that there is none."""
 
-AGAIN = "copy the file again from where it came from, or export it again"
-
 OTHER_ENCODING = "save it again with encoding raw or gzip (text tells of no voxel where it stands)"
-
-GZIP, ZLIB_OR_GZIP = zlib.MAX_WBITS + 16, zlib.MAX_WBITS + 32
-"""Containers of compressed voxels, as zlib numbers them; both end with a checksum."""
 
 NIFTI_TYPES = {2: "u1", 4: "i2", 8: "i4", 16: "f4", 64: "f8", 256: "i1", 512: "u2", 768: "u4", 1024: "i8", 1280: "u8"}
 NIFTI_REFUSED = {
@@ -68,50 +65,6 @@ MHA_TYPES = {
 TRUTHS = {"true": True, "false": False, "1": True, "0": False}
 
 
-class DamageError(Exception):
-    """Why a file cannot be trusted, and the remedy; without the file's name, which may hold a patient's."""
-
-
-@dataclass(frozen=True)
-class Stored:
-    """Where a file keeps its voxels, and how.
-
-    Attributes
-    ----------
-    file : that holds them.
-    start : its byte at which they, or what they are packed in, begin.
-    skip : bytes of what is unpacked before the first voxel; the voxels are all that follows.
-    sizes : voxels along the axes x, y, z and any others.
-    components : values a voxel.
-    dtype : of a value, with its byte order.
-    encoding : raw, deflate or hex.
-    window : container of ``deflate``, as zlib numbers it.
-    members : whether several packed streams may follow each other.
-    straight : whether a reader hands over the values as they are, in their order.
-    """
-
-    file: Path
-    start: int
-    skip: int
-    sizes: tuple[int, ...]
-    components: int
-    dtype: np.dtype
-    encoding: str = "raw"
-    window: int = GZIP
-    members: bool = True
-    straight: bool = True
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of all voxels."""
-        return math.prod(self.sizes) * self.components * self.dtype.itemsize
-
-    def __str__(self) -> str:
-        """Sizes and type, for a message."""
-        values = f"{self.components} values of " if self.components > 1 else ""
-        return f"{' x '.join(map(str, self.sizes))} voxels of {values}{self.dtype.name}"
-
-
 def read_header(path: Path, kind: str) -> Stored:
     """What a header says of its voxels.
 
@@ -128,11 +81,6 @@ def read_header(path: Path, kind: str) -> Stored:
     if kind == "NIfTI":
         return _nifti(path)
     return _nrrd(path) if kind == "NRRD" else _mha(path)
-
-
-def unreadable(why: str) -> DamageError:
-    """The fault of a header that is not as its format says."""
-    return DamageError(f"its header cannot be read: {why}; {AGAIN}")
 
 
 def _beside(path: Path, name: str) -> Path:

@@ -11,7 +11,8 @@ import numpy as np
 import SimpleITK as sitk
 from numpy.typing import NDArray
 
-from pipeline.files.volume_header import Stored, mha_fields, nrrd_fields, numbers, one_of, unreadable
+from pipeline.files.stored_voxels import Stored, unreadable
+from pipeline.files.volume_header import mha_fields, nrrd_fields, numbers, one_of
 
 NIFTI_UNIT_MM = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}
 """By the lowest bits of xyzt_units: not said, which is mm by custom; m; mm; micrometre."""

@@ -12,30 +12,10 @@ from typing import Any
 from pipeline.case.physiology import LIMITS as PLAUSIBLE
 from pipeline.geometry.surface.volumes import MOST_LOST
 from pipeline.haemodynamics.advice import Advice
+from pipeline.haemodynamics.limit import Limit
 from pipeline.segmentation.limits import BRIGHT_RIM, CUT_OFF, DARK_RIM, OFF_THE_EDGE, TOUCHED, UNDECIDED, WRONG
-from solver.run.resolution import DROP_ERRORS, STATES, STREAM_ACROSS, WALL_ACROSS, State, grade
+from solver.run.resolution import DROP_ERRORS, STATES, STREAM_ACROSS, WALL_ACROSS, State
 from solver.run.units import MAX_LOSS
-
-
-@dataclass(frozen=True)
-class Limit:
-    """How far a number may go.
-
-    Attributes
-    ----------
-    good, usable : up to which figures are good, and usable with reservation; from which, where `at_least`.
-    source : where both come from.
-    """
-
-    good: float
-    usable: float
-    source: str
-    at_least: bool = False
-
-    def state(self, value: float) -> State:
-        """What a value is worth; where it counts nodes, to whole ones."""
-        return grade(value, self.good, self.usable, self.at_least)
-
 
 _FIT = "solver/run/resolution.py, WALL_ACROSS"
 _BALANCE = "own choice: 1 % of the inflow, and 5 %"

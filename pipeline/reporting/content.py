@@ -14,8 +14,8 @@ from pipeline.reporting.tables import DASH, Rows, column, facts, number, percent
 from pipeline.reporting.transport_section import transport_section
 from pipeline.reporting.trust_rows import across, by_state, check_shown, search_words, trust_judged, trust_rows
 from pipeline.reporting.wording import BRANCHES, ENERGY, RESIDENCE, SAC, STENOSES, VOLUME, table_rows, tabled
-from pipeline.segmentation.page import LABELS, PER_PERCENT, threshold_curve
-from pipeline.segmentation.page import figures as mask_figures
+from pipeline.segmentation.record_figures import LABELS, PER_PERCENT, threshold_curve
+from pipeline.segmentation.record_figures import figures as mask_figures
 from solver.domain.nodes import Opening
 from solver.run.units import words
 

@@ -10,12 +10,11 @@ from scipy import ndimage
 
 from pipeline.files.volume import Volume
 from pipeline.segmentation.blur import unbiased_lower, wall_slope
+from pipeline.segmentation.contrast import CONTRAST_HU, check_contrast
 from pipeline.segmentation.leak import (
-    CONTRAST_HU,
     Leak,
     Row,
     check_border,
-    check_contrast,
     find_leak,
     growth,
     sensitivity,

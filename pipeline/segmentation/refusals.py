@@ -10,7 +10,8 @@ from scipy import ndimage
 
 from pipeline.files.volume import Volume
 from pipeline.segmentation.automatic import BONE_HU, find_lower, seed_level
-from pipeline.segmentation.leak import CONTRAST_HU, check_border
+from pipeline.segmentation.contrast import CONTRAST_HU
+from pipeline.segmentation.leak import check_border
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Lumen, NoVesselError, Problem

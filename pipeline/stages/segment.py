@@ -24,12 +24,12 @@ from pipeline.segmentation.automatic import find_lower, find_seed, find_start
 from pipeline.segmentation.barrier import barrier, with_its_layers
 from pipeline.segmentation.beyond_region import keeps_whole, record_of_beyond_region
 from pipeline.segmentation.bridging import bridged
+from pipeline.segmentation.contrast import check_contrast
 from pipeline.segmentation.dark_blood import read_inverted, record_of_inverted
 from pipeline.segmentation.leak import (
     LeakError,
     border_contact,
     check_border,
-    check_contrast,
     check_growth,
     check_width,
     growth,

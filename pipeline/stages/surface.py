@@ -7,7 +7,7 @@ with a flat cap. The surface leaves this stage closed, and every triangle knows 
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -52,20 +52,16 @@ from pipeline.geometry.lattice.spacing import Extent
 from pipeline.geometry.surface import remedies
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.extension import extend_openings
-from pipeline.geometry.surface.facets import Facets
 from pipeline.geometry.surface.isosurface import (
-    DEFAULT_SMOOTHING_VOXELS,
-    LevelSet,
     fit,
     fit_nearby,
     lost_to_smoothing,
-    occupancy_surface,
     smooth_field,
     zero_surface,
 )
 from pipeline.geometry.surface.quality import triangle_quality
-from pipeline.geometry.surface.remesh import Shape, remesh_vessel
-from pipeline.geometry.surface.smooth_mesh import smooth_mesh
+from pipeline.geometry.surface.remesh import remesh_vessel
+from pipeline.geometry.surface.smooth_wall import smooth_wall
 from pipeline.geometry.surface.thin import ThinPlaceError
 from pipeline.geometry.surface.volumes import tell_volumes
 from pipeline.segmentation.lumen_advice import GIVEN_MASK, of_doubts, of_too_few_ends, record_of
@@ -302,37 +298,6 @@ def _fitted(traced: _Traced, wanted_mm3: float, counted: float, scene: Scene) ->
         whole_mm3 -= (inside.volume_mm3() - wanted_mm3) * larger
         mesh, field = traced.fit(mesh, field, whole_mm3)
     return mesh, field, whole_mm3
-
-
-def smooth_wall(
-    fitted: Mesh,
-    field: Volume,
-    lumen: Volume,
-    settings: SurfaceSettings,
-    volume_mm3: float,
-    less_where_thin: bool = False,
-) -> tuple[Mesh, Callable[[Mesh], Shape]]:
-    """The whole surface as the smoother of the settings makes it, and its shape for what a cut leaves of it.
-
-    Parameters
-    ----------
-    fitted : the surface that was fitted to the field, not cut yet.
-    field : voxels (Z, Y, X), positive in the lumen, 0 on `fitted`.
-    lumen : mask 0/1 or occupancy on the same grid.
-    settings : smoother, its length, edges per radius.
-    volume_mm3 : that a smoother other than the field's keeps.
-    less_where_thin : whether thin places were smoothed less, so that no smoother follows.
-    """
-    if less_where_thin:  # triangles are there wherever the vessel is, a level of the field may not be
-        return fitted, lambda cut: Facets(fitted, cut)
-    if settings.smoother is None or settings.smoother == "field":
-        return fitted, lambda cut: LevelSet(field, cut)
-    voxel_mm = max(lumen.spacing_mm)
-    length_mm = settings.smoothing_mm or DEFAULT_SMOOTHING_VOXELS * voxel_mm
-    wall = smooth_mesh(occupancy_surface(lumen), settings.smoother, length_mm, volume_mm3)
-    check_closed(wall)
-    mesh = remesh_vessel(wall, Facets(wall, wall), settings.edges_per_radius, voxel_mm)
-    return mesh, lambda cut: Facets(wall, cut)
 
 
 def _without_side_branches(

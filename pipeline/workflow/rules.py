@@ -14,13 +14,14 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from pipeline.case.case_file import Case, Cohort, read_cohort, read_config
+from pipeline.case.case_file import Cohort, read_cohort, read_config
 from pipeline.case.stages import ENTERED, LEVELS, stages_of
 from pipeline.workflow.beside import Beside, InputFunction
 from pipeline.workflow.patterns import any_of, own
 from pipeline.workflow.programs import Files, Wildcards, code
 from pipeline.workflow.recovery import RESULTS, require_folders
 from pipeline.workflow.sharing import owners
+from pipeline.workflow.waveforms import waveforms_of_network
 from solver.runtime.errors import StageError
 
 RUN = "{study}.{run}"
@@ -28,20 +29,6 @@ RUN = "{study}.{run}"
 
 SIDE_BY_SIDE = 4
 """How many cases share one machine's cores where nothing says so; each has an image and a lattice in memory."""
-
-
-def _of_network(name: str, case: Case) -> list[str]:
-    """Waveforms that the network of a case reads; it is checked with its edits before anything runs."""
-    from pipeline.network.case_network import network_of_case, waveform_files  # only where there is one
-    from pipeline.network.reading import edited_network
-    from pipeline.network.vessel_piece import require_segments
-
-    if case.coupling:
-        network, _ = edited_network(Path(case.coupling.network), case.coupling.edits, f"{name}: coupling")
-        require_segments(network, case.coupling, f"{name}: coupling")
-    else:
-        network, _ = network_of_case(Path(str(case.input.network)), case.tree, f"{name}: tree")
-    return waveform_files(network)
 
 
 class Cases(Beside):
@@ -89,7 +76,7 @@ class Cases(Beside):
         self._stated = self.cohort | self.of_studies
         self._all = {name: case.in_folder(f"{RESULTS}/{name}") for name, case in self._stated.items()}
         with_network = {name: case for name, case in self._all.items() if case.input.network or case.coupling}
-        self._waveforms = {name: _of_network(name, case) for name, case in with_network.items()}
+        self._waveforms = {name: waveforms_of_network(name, case) for name, case in with_network.items()}
         self._owners = owners(self._all)
         self._options_of, self._cores, self._is_main = config, cores, is_main
         # A parameter of every job that is ready is asked for each time that Snakemake chooses the next one.

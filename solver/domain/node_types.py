@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Any, Final, Literal
 
 import numpy as np
-from numba import njit, prange
 from numpy.typing import NDArray
 
+from solver.domain.node_search import find_rows, flat_index
 from solver.domain.whole import ALONE, Ranks, Whole, sum_in_order
 from solver.kernels.d3q19 import Q
 from solver.kernels.velocity_sets import D3Q27
@@ -330,15 +330,6 @@ def keys_of(nodes: Nodes, position: NDArray[np.int32]) -> NDArray[np.int64]:
     return flat_index(position, _strides(nodes))
 
 
-@njit(parallel=True, cache=True)
-def flat_index(position: NDArray[np.int32], strides: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places, (N,), in a flattened lattice of positions (N, 3), by its steps along (x, y, z)."""
-    place = np.empty(len(position), np.int64)
-    for n in prange(len(position)):
-        place[n] = position[n, 0] * strides[0] + position[n, 1] * strides[1] + position[n, 2] * strides[2]
-    return place
-
-
 def only_at(nodes: Nodes, position: NDArray[np.int32]) -> Nodes:
     """The same lattice with fluid nodes at these places alone, (N, 3), of which only their neighbours can be asked."""
     return replace(nodes, position=position, whole=None)
@@ -376,43 +367,5 @@ class Neighbours:
         moves = steps * _strides(nodes)
         wraps = steps * np.array(nodes.periodic)
         ends = np.empty((nodes.count, len(moves)), np.int32)
-        _find(self._keys, self._rows, nodes.position, moves, wraps, np.array(nodes.shape[::-1]), ends)
+        find_rows(self._keys, self._rows, nodes.position, moves, wraps, np.array(nodes.shape[::-1]), ends)
         return ends
-
-
-CHUNK = 1 << 14
-"""Nodes that one thread looks up at a time, few enough that their rows of ends stay in its cache."""
-
-
-@njit(parallel=True, cache=True)
-def _find(
-    keys: NDArray[np.int64],
-    rows: NDArray[np.int32],
-    position: NDArray[np.int32],
-    moves: NDArray[np.int64],
-    wraps: NDArray[np.int64],
-    size: NDArray[np.int64],
-    ends: NDArray[np.int32],
-) -> None:
-    """Rows at the ends of links, (N, directions): a search at the start of a chunk and where a link wraps around, else
-    a walk.
-    """
-    for chunk in prange((len(keys) + CHUNK - 1) // CHUNK):
-        first, last = chunk * CHUNK, min(len(keys), (chunk + 1) * CHUNK)
-        for i in range(len(moves)):
-            step = moves[i].sum()
-            there = np.searchsorted(keys, keys[first] + step)
-            before = keys[first] + step
-            for k in range(first, last):
-                wanted = keys[k] + step
-                for axis in range(3):
-                    at_border = size[axis] - 1 if wraps[i, axis] > 0 else 0
-                    if wraps[i, axis] != 0 and position[rows[k], axis] == at_border:
-                        wanted -= size[axis] * moves[i, axis]
-                if wanted < before:
-                    there = np.searchsorted(keys, wanted)
-                before = wanted
-                while there < len(keys) and keys[there] < wanted:
-                    there += 1
-                found = there < len(keys) and keys[there] == wanted
-                ends[rows[k], i] = rows[there] if found else -1

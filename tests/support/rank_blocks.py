@@ -32,7 +32,7 @@ from solver.run.flow_file import FlowOfRank, FlowStatistics, FlowWriter
 from tests.support.geometries import closed_box, numbers, observe
 from tests.support.in_memory import InMemory
 
-SIZE, BLOCK = (16, 16, 16), 200
+SIZE, BLOCK = (13, 13, 13), 200
 LOG = logging.getLogger("rank_blocks")
 
 

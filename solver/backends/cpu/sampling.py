@@ -8,10 +8,11 @@ import numpy as np
 from numba import prange
 
 from solver.backends.cpu.blocks import CHUNK, threaded
+from solver.kernels.accumulation import make_accumulation, make_gathering
 from solver.kernels.compilation import inner_loop
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import make_observation
-from solver.kernels.rheology import make_accumulation, make_fields, make_gathering
+from solver.kernels.rheology import make_fields
 from solver.kernels.storage import make_access
 from solver.kernels.sums import LIMBS, split
 

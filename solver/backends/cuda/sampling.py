@@ -10,9 +10,10 @@ from numba import float64, int64
 
 from solver.backends.cuda.device import SUM_THREADS, cuda, kernel, make_block_sum, on_device
 from solver.backends.observation import EXTREMES, SUMS
+from solver.kernels.accumulation import make_accumulation, make_gathering
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import make_observation
-from solver.kernels.rheology import make_accumulation, make_fields, make_gathering
+from solver.kernels.rheology import make_fields
 from solver.kernels.storage import make_access
 from solver.kernels.sums import LIMBS, split
 

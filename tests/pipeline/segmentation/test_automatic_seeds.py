@@ -12,7 +12,7 @@ from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.files.volume import Volume
-from pipeline.segmentation.leak import check_contrast
+from pipeline.segmentation.contrast import check_contrast
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.problem import Lumen
 from pipeline.stages.filter import filter_volume

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.domain import node_types as node_module
+from solver.domain import node_search, node_types
 from solver.domain.nodes import ARRAYS, FLUID, INLET, OUTLET, STEPS, Neighbours, Nodes, check, load, save
 from solver.kernels.d3q19 import VELOCITIES, Q
 from solver.runtime.errors import StageError
@@ -207,12 +207,12 @@ def test_chunks_of_threads_do_not_matter(nodes):
     whole, chunked = Neighbours(nodes), Neighbours(nodes)
     for i in range(len(STEPS)):
         expected = whole.along(i)
-        find = node_module._find.py_func
+        find = node_search.find_rows.py_func
         ends = np.empty((nodes.count, 1), np.int32)
-        moves = STEPS[[i]] * node_module._strides(nodes)
+        moves = STEPS[[i]] * node_types._strides(nodes)
         wraps = STEPS[[i]] * np.array(nodes.periodic)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(node_module, "CHUNK", 5)
+            patch.setattr(node_search, "CHUNK", 5)
             find(chunked._keys, chunked._rows, nodes.position, moves, wraps, np.array(nodes.shape[::-1]), ends)
         np.testing.assert_array_equal(ends[:, 0], expected)
 
