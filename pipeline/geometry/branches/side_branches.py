@@ -36,9 +36,8 @@ AS_WIDE, COURSE_RADII = 0.9, 4.0
 """A side branch meets two vessels that are at least so wide as it, over so many radii from the fork."""
 FLARE = 1.5
 """The mouth of a branch widens to so many of its radii."""
-RING_RADII = 2.0
-"""The wall around a mouth is looked at over so many radii of the branch."""
-RING_POINTS = 400
+RING_RADII, RING_POINTS = 2.0, 400
+"""The wall around a mouth is looked at over so many radii of the branch, at so many points."""
 USUAL_EXCESS = (0.05, 0.75)
 """Of the wall around a mouth so much counts as usual; what lies farther out is where the mouth widens."""
 LIFT, MOST_LIFT = 0.1, 1.0
