@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Means and statistics of the fields of a node, which :mod:`solver.kernels.rheology` tells, over the states of a run."""
+"""Means and statistics of the fields of a node, as :mod:`solver.kernels.rheology` tells them, over states of a run."""
 
 import math
 from functools import cache

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.case.stages import WITH_SETTINGS
 from solver.runtime.sources import ROOT
 from tests.support.project_copy import copy_project
 
@@ -128,4 +127,3 @@ def test_these_files_its_test_and_its_row_are_six():
     assert len(named) == 6
     wanted = {name.replace("<stage>", "extent").replace("<room>", "geometry") for name in named}
     assert {*SOURCES} == {name for name in wanted if name.startswith("pipeline/")}
-    assert "extent" not in WITH_SETTINGS
