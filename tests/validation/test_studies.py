@@ -300,14 +300,17 @@ def test_a_mistake_in_the_options_of_a_study_is_reported_before_anything_runs(sn
 
 @pytest.fixture(scope="module")
 def plates_project(snakemake, tmp_path_factory) -> Path:
-    """A copy of the project in which one command has run a study, without its record from before, and without the run
-    of another collision, which would be a model more to compile; the plates of `test_tutorials` are exact with it.
+    """A copy of the project in which one command has run a study, without its record from before, in single precision
+    and without the run of another collision: with the loops of the plates of `test_tutorials`, in place of two models
+    more to compile. Those of the tutorial are exact with the other collision.
     """
     project = with_pages(copy_project(tmp_path_factory.mktemp("plates") / "project"))
     file = project / "config/studies/plates.yaml"
     text = file.read_text()
     assert 'ci: ["16", "32", "32-exact"]' in text
-    file.write_text(text.replace('ci: ["16", "32", "32-exact"]', 'ci: ["16", "32"]'))
+    file.write_text(
+        text.replace('ci: ["16", "32", "32-exact"]', 'ci: ["16", "32"]').replace("precision: fp64", "precision: fp32")
+    )
     (project / "docs/studies/plates.json").unlink()
     answer = snakemake(project, *PLATES, *PAGE)
     assert answer.returncode == 0, answer.stderr
