@@ -2,12 +2,14 @@
 """The lumen's wall in the image: its slope, its blur, and the threshold at which a blurred tube has its true volume."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage, special
 
 from pipeline.files.enclosed import enclosed_voxels
+from pipeline.segmentation.following import average_near
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.region_growing import Mask, bounding_box
 
@@ -17,9 +19,12 @@ RISE_LIMIT = 1 - 1e-9
 BLURS, FIRST_BLURS = (0.1, 4.0), (0.7, 1.0)
 """Deviations of a Gaussian, voxels, between which that of a wall is sought, and from which."""
 
-LEVELS, STEP = (0.2, 0.6), 0.05
-"""Shares of the contrast between which a blurred lumen keeps its volume, and the step down from half way by which it is
-sought."""
+OFF, STEP = 0.15, 0.05
+"""How far from its mean at the wall, in the contrast, the level at which a blurred lumen keeps its volume may lie, and
+the step by which it is sought."""
+
+LEAST_PART = 1e-3
+"""Weight of a voxel beside the wall that the lumen fills as a whole, or not at all, over that of others: 1/4 at most."""
 
 STEPS, ALIKE, SAME = 8, 0.01, 0.001
 """Steps of such a search, and where it ends: a change of the blur by a part, or of a level."""
@@ -87,41 +92,69 @@ def unbiased_lower(found: Levels, slope: float, relative_growth: float, spacing_
     return float(found.surroundings + found.contrast * (0.5 - min(darker, CORRECTION_LIMIT)))
 
 
+@dataclass(frozen=True)
+class Unbiased:
+    """Where a blurred vessel has its true volume.
+
+    Attributes
+    ----------
+    level : (Z, Y, X), share of the contrast as measured near each place at which its wall stands.
+    seen : (Z, Y, X), what blur leaves of the true contrast there.
+    blur : standard deviation of the Gaussian that it is blurred by, voxels.
+    """
+
+    level: NDArray[np.floating]
+    seen: NDArray[np.floating]
+    blur: float
+
+
 def unbiased_share(
-    share: NDArray[np.floating], lumen: NDArray[np.floating], depth: NDArray[np.floating]
-) -> tuple[float, float]:
+    share: NDArray[np.floating], lumen: NDArray[np.floating], depth: NDArray[np.floating], length: float
+) -> Unbiased:
     """Share of the measured contrast at which a blurred vessel has its true volume, and what blur leaves of the true.
 
     The lumen is blurred once more, by the Gaussian that makes its wall as steep as the image's, both by differences
     over two voxels at the same places. At which level it keeps its volume, and how much of the contrast is left in the
     mean that its level is measured by, is the same for the vessel. Both follow from the shape, to which
     :func:`unbiased_lower` is a first order where the vessel is a tube: the wall of a vessel of two voxels in radius is
-    no plane, and its blur can be told from its dimness in this way alone.
+    no plane, and its blur can be told from its dimness in this way alone. Both are those of each place: a branch half
+    as thick as its trunk is dimmer and its wall stands lower, and by one level of both it would be too thick.
 
     Parameters
     ----------
     share : (Z, Y, X), intensity above the tissue over the measured contrast.
     lumen : (Z, Y, X), what of each voxel it fills, from 0 to 1, about as the vessel does.
     depth : (Z, Y, X), distance from the wall within it, voxels; the contrast is that of a mean weighted by its cube.
+    length : standard deviation, voxels, of the Gaussian over which that mean is.
     """
-    weight, wall, volume = depth**3, _Wall(lumen), float(lumen.sum(dtype=np.float64))
+    weight, wall = depth**3, _Wall(lumen)
     steep = max(wall.slope(share), FLATTEST)
 
-    def blurred(deviation: float) -> tuple[NDArray[np.floating], float]:
-        field = ndimage.gaussian_filter(lumen, np.exp(deviation), mode="nearest")
-        return field, float((weight * field).sum() / weight.sum())
-
     def steeper(deviation: float) -> float:
-        field, seen = blurred(deviation)
-        return float(np.log(max(wall.slope(field), FLATTEST) / seen / steep))
+        field = ndimage.gaussian_filter(lumen, np.exp(deviation), mode="nearest")
+        return float(np.log(max(wall.slope(field / average_near(field, weight, length)), FLATTEST) / steep))
 
     first, second, low, high = np.log([*FIRST_BLURS, *BLURS])
-    field, seen = blurred(_zero(steeper, (first, second), (low, high), ALIKE))
+    return of_blur(lumen, depth, length, np.exp(_zero(steeper, (first, second), (low, high), ALIKE)))
 
-    def larger(level: float) -> float:
-        return enclosed_voxels(np.clip(field - level + 0.5, 0, 1)) / volume - 1
 
-    return _zero(larger, (0.5, 0.5 - STEP), LEVELS, SAME) / seen, seen
+def of_blur(lumen: NDArray[np.floating], depth: NDArray[np.floating], length: float, blur_voxels: float) -> Unbiased:
+    """The same of a vessel that is blurred by a given Gaussian.
+
+    Parameters
+    ----------
+    lumen, depth, length : as for :func:`unbiased_share`.
+    blur_voxels : standard deviation of the Gaussian.
+    """
+    field, volume = ndimage.gaussian_filter(lumen, blur_voxels, mode="nearest"), float(lumen.sum(dtype=np.float64))
+    at_wall = average_near(field, _Wall(lumen).at * (lumen * (1 - lumen) + LEAST_PART), length)
+
+    def larger(off: float) -> float:
+        return enclosed_voxels(np.clip(field - at_wall - off + 0.5, 0, 1)) / volume - 1
+
+    off = _zero(larger, (0.0, -STEP), (-OFF, OFF), SAME)
+    seen = average_near(field, depth**3, length)
+    return Unbiased((at_wall + off) / seen, seen, float(blur_voxels))
 
 
 class _Wall:

@@ -83,7 +83,8 @@ class LocalEdge:
     box : of the volume that holds it.
     share : (z, y, x) in the box, intensity above the edge over the contrast of the place; 0 at the wall.
     contrast : (z, y, x) in the box, of the place: lumen above soft tissue.
-    edge : share of the contrast at which the wall stands.
+    edge : (z, y, x) in the box, share of the contrast of the place at which the wall stands.
+    blurred : standard deviation of the Gaussian that blurs the wall, voxels; 0 where it is not known.
     inside : (z, y, x) bool in the box, the mask with its wall there.
     change : relative change of the volume, with what lies beyond its ends.
     of_wall : the same without that.
@@ -97,7 +98,8 @@ class LocalEdge:
     box: Box
     share: NDArray[np.floating]
     contrast: NDArray[np.floating]
-    edge: float
+    edge: NDArray[np.floating]
+    blurred: float
     inside: Mask
     change: float
     of_wall: float
@@ -106,6 +108,11 @@ class LocalEdge:
     brightest: float
     even: bool
     beyond: Followed
+
+    @property
+    def mean(self) -> float:
+        """The share of the contrast at which the wall stands, on average along it."""
+        return float(self.edge[self.inside].mean()) if self.inside.any() else HALF_WAY
 
     def above_all_blood(self, found: Levels) -> float:
         """The level that ``segment.upper`` is reckoned from: that of the lumen, or of its brightest part.
@@ -143,9 +150,9 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
         room = part | (near < lumen.wall)
         if problem.barrier is not None:
             room &= ~problem.barrier[box]
-        level = _edge(share, part, room, here)
+        level, blurred = _edge(share, part, room, here, length_of(float(radii.mean())))
         share = share - level
-        grown = _from_level(share, 0.0, part, room)
+        grown = _from_level(share, part, room)
         moved = abs(float(grown.sum() / part.sum() - 1))
         if moved > SHRINKS * last:
             grown = part
@@ -166,11 +173,15 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
     whole = enclosed_voxels(filled_now)
     change, of_wall = (_volume(share, each) / whole - 1 for each in (grown, at_wall))
     of_voxels = float(at_wall.sum() / mask.sum() - 1)
-    return LocalEdge(box, share, contrast, level, grown, change, of_wall, of_voxels, brighter, brightest, even, beyond)
+    return LocalEdge(
+        box, share, contrast, level, blurred, grown, change, of_wall, of_voxels, brighter, brightest, even, beyond
+    )
 
 
-def _edge(share: NDArray[np.floating], part: Mask, room: Mask, here: Near) -> float:
-    """Share of the contrast at which the wall stands.
+def _edge(
+    share: NDArray[np.floating], part: Mask, room: Mask, here: Near, length: float
+) -> tuple[NDArray[np.floating], float]:
+    """Share of the contrast at which the wall stands near each place, (z, y, x), and the wall's blur in voxels.
 
     Where that is far from half way, as in thin vessels, the vessel that is blurred once more to find it is another one,
     so that it is found again with the wall there.
@@ -180,24 +191,27 @@ def _edge(share: NDArray[np.floating], part: Mask, room: Mask, here: Near) -> fl
     share : (z, y, x) intensity above the tissue over the contrast of the place.
     part, room : (z, y, x) bool, the mask, and where the lumen may reach.
     here : distances from the mask's wall.
+    length : standard deviation, voxels, of the Gaussian over which levels are averaged.
     """
-    level = HALF_WAY
+    level, blurred = np.full(share.shape, HALF_WAY), 0.0
     for _ in range(ROUNDS):
-        inside = _from_level(share, level, part, room)
+        inside = _from_level(share - level, part, room)
         if not inside.any():
             break
-        found, seen = unbiased_share(share, filled(occupancy(share, inside, level, 1.0)), here.depth)
-        if seen < DIMMEST:
+        found = unbiased_share(share, filled(occupancy(share - level, inside, 0.0, 1.0)), here.depth, length)
+        wall = inside & ~ndimage.binary_erosion(inside, border_value=1)
+        if float(np.median(found.seen[wall])) < DIMMEST:
             break
-        last, level = level, found
-        if abs(level - last) < NEAR:
+        moved = float(np.abs(found.level - level)[wall].mean())
+        level, blurred = found.level, found.blur
+        if moved < NEAR:
             break
-    return level
+    return level, blurred
 
 
-def _from_level(share: NDArray[np.floating], level: float, part: Mask, room: Mask) -> Mask:
-    """What of a mask and around it is at least as bright as a share of the contrast."""
-    allowed = room & (share >= level)
+def _from_level(above: NDArray[np.floating], part: Mask, room: Mask) -> Mask:
+    """What of a mask and around it is at least as bright as its wall, `above` which brightness is positive."""
+    allowed = room & (above >= 0)
     return np.asarray(ndimage.binary_dilation(part & allowed, iterations=REACH_VOXELS, mask=allowed))
 
 
@@ -305,8 +319,8 @@ def at_the_local_edge(lumen: Lumen, problem: Problem) -> Lumen:
         filled, _ = fill_holes(mask)
         mask = filled if problem.barrier is None else filled & ~(problem.barrier & ~mask)
     whole = levels(voxels, mask, problem.places, lumen.wall, problem.dark)
-    even, contrast = _even(problem, mask, whole, lumen.wall, float(radii.mean()))
-    level = whole.surroundings + edge.edge * whole.contrast
+    even, contrast = _even(problem, mask, whole, lumen.wall, float(radii.mean()), edge)
+    level = whole.surroundings + edge.mean * whole.contrast
     open_even = np.where((voxels <= problem.upper) & np.isfinite(problem.open_voxels), even, -np.inf)
     faint = record_of_faint(problem, mask, contrast, whole)
     return replace(
@@ -358,13 +372,16 @@ def record_of_faint(
 
 
 def _even(
-    problem: Problem, mask: Mask, found: Levels, wall: float, radius: float
+    problem: Problem, mask: Mask, found: Levels, wall: float, radius: float, edge: LocalEdge
 ) -> tuple[NDArray[np.float32], NDArray[np.floating]]:
-    """The image with the contrast of each place as that of the whole, and the contrast of each place."""
+    """The image with the contrast of each place, and the share of it at the wall, as those of the whole; and the
+    contrast of each place.
+    """
     whole: Box = (slice(None), slice(None), slice(None))
     near = levels_near(problem, whole, mask, found, wall, radius)
     contrast = np.maximum(near.blood - near.tissue, least_contrast(found))
     share = (problem.filtered.voxels - near.tissue) / contrast
+    share[edge.box] -= edge.edge - edge.mean
     return (found.surroundings + share * found.contrast).astype(np.float32), contrast
 
 

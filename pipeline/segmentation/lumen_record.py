@@ -10,12 +10,22 @@ from numpy.typing import NDArray
 from pipeline.files.volume import Volume
 from pipeline.segmentation.barrier import faults
 from pipeline.segmentation.blur import blur, unbiased_lower, wall_slope
+from pipeline.segmentation.blur_left_open import record_of_open_volume
 from pipeline.segmentation.dark_sheet import dark_sheet, record_of_sheet
 from pipeline.segmentation.gap import gaps, record_of_gaps
 from pipeline.segmentation.leak import Row, plain_growing, sensitivity
 from pipeline.segmentation.left_vessel import Doubt
 from pipeline.segmentation.levels import Levels
-from pipeline.segmentation.limits import BRIGHT_RIM, DARK_RIM, ELSEWHERE, OFF_THE_EDGE, TOUCHED, UNDECIDED, WRONG
+from pipeline.segmentation.limits import (
+    BRIGHT_RIM,
+    DARK_RIM,
+    ELSEWHERE,
+    LEFT_OPEN,
+    OFF_THE_EDGE,
+    TOUCHED,
+    UNDECIDED,
+    WRONG,
+)
 from pipeline.segmentation.local_edge import local_edge, record_of_bright_wall, record_of_edge
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import other_brightness, record_of_other
@@ -209,8 +219,8 @@ def _of_brightness(
     problem: Problem, intensity: Levels, other: dict[str, Any] | None, wall: dict[str, Any]
 ) -> list[str]:
     """Warnings of brightness: in the mask, and at its wall."""
-    keys = ("local_edge", "bright_wall", "bright_rim", "dark_rim", "undecided")
-    edge, bright, rim, dark, chance = (wall.get(key) for key in keys)
+    keys = ("local_edge", "bright_wall", "bright_rim", "dark_rim", "undecided", "left_open")
+    edge, bright, rim, dark, chance, left = (wall.get(key) for key in keys)
     return [
         *_brighter(problem, intensity),
         *([other["words"]] if other else []),
@@ -219,6 +229,7 @@ def _of_brightness(
         *([bright["words"]] if bright and bright["share"] > TOUCHED else []),
         *([rim["words"]] if rim and rim["share"] > BRIGHT_RIM else []),
         *([dark["words"]] if dark and dark["share"] > DARK_RIM else []),
+        *([left["words"]] if left and left["share"] > LEFT_OPEN else []),
         *([chance["words"]] if chance and chance["share"] > UNDECIDED else []),
     ]
 
@@ -239,6 +250,7 @@ def _at_the_wall(
         "bright_wall": record_of_bright_wall(edge, mask, problem, intensity),
         "bright_rim": profile and record_of_rim(profile, edge, problem, intensity),
         "dark_rim": profile and record_of_dark_rim(profile, intensity),
+        "left_open": record_of_open_volume(edge, radius) if found.even is not None else None,
         "undecided": record_of_undecided(edge, found, mask, problem, intensity),
     }
 

@@ -235,6 +235,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("volume that the threshold misses by one level", "%", *_share(segmentation, "off_the_edge")),
         trust.check("lumen of dark blood, read inverted", "", *_share(segmentation, "dark_blood")),
         trust.check("volume that a wall between markers loses", "%", *_share(segmentation, "between_markers")),
+        trust.check("volume that the blur leaves open", "%", *_share(segmentation, "left_open")),
         trust.check("wall under a layer of medium brightness", "%", *_share(edge, "layer")),
         trust.check("vessel that goes on more dimly, of the mask", "%", *_share(edge, "beyond")),
         trust.check("vessel that goes on beyond the region, of the mask", "%", *_share(segmentation, "beyond_region")),
