@@ -24,7 +24,7 @@ OFF, STEP = 0.15, 0.05
 the step by which it is sought."""
 
 LEAST_PART = 1e-3
-"""Weight of a voxel beside the wall that the lumen fills as a whole, or not at all, over that of others: 1/4 at most."""
+"""Weight of a voxel beside the wall that the lumen fills as a whole, or not at all; that of others is 1/4 at most."""
 
 STEPS, ALIKE, SAME = 8, 0.01, 0.001
 """Steps of such a search, and where it ends: a change of the blur by a part, or of a level."""

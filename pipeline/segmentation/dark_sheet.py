@@ -60,9 +60,10 @@ FAINT_WIDE, FAINT_LONG = 1.5, 3.5
 """Voxels of a faint sheet over the square of the largest depth of the mask, and its length over that depth, from which
 on it counts."""
 
-ASIDE, NARROW = 3.0, 3.6
-"""The largest rise of brightness so many voxels to both sides of a faint sheet, over that one voxel aside: across flaps
-that were drawn it was at most 3.2, across streaks, which are broader, 4.1."""
+ASIDE, BLURRED = 3.0, 1.2
+"""Brightness rises so many voxels to both sides of a faint sheet over that one voxel aside, at most as beside a sheet
+without thickness whose blur is so many times that of the wall: across 20 flaps that were drawn the rise was 0.76 to
+0.97 of that by the blur itself. Streaks are broader."""
 
 SIDES, EVEN = 2.0, 0.5
 """The rise of brightness so many voxels to the one side of a faint sheet over that to the other, below which the sheet
@@ -131,7 +132,7 @@ def dark_sheet(
         blurred = blur(found, wall_slope(voxels, 1.0, mask, found), 1.0)
         above = bright.astype(np.float32) - np.float32(found.surroundings / found.contrast)
         excess = smooth - _of_one_lumen(part, above, depth, blurred)
-        if sheet := _faint_sheet(excess, inside, depth, found):
+        if sheet := _faint_sheet(excess, inside, depth, found, blurred):
             rises = _rises(excess, *sheet, SIDES)
             one_sided = min(rises) < EVEN * max(rises)
     if sheet is None:
@@ -159,7 +160,9 @@ def _clear_sheet(smooth: NDArray[np.float32], inside: Mask, depth: NDArray[np.fl
     return None if area < WIDE * float(depth.max()) ** 2 else (places[own], normals[own])
 
 
-def _faint_sheet(excess: NDArray[np.float32], inside: Mask, depth: NDArray[np.floating], found: Levels) -> Sheet | None:
+def _faint_sheet(
+    excess: NDArray[np.float32], inside: Mask, depth: NDArray[np.floating], found: Levels, blurred: float
+) -> Sheet | None:
     """The widest sheet across which brightness has a valley beside that of one lumen, and that leaves the wall steeply.
 
     Parameters
@@ -168,6 +171,7 @@ def _faint_sheet(excess: NDArray[np.float32], inside: Mask, depth: NDArray[np.fl
     inside : (z, y, x) bool, where it is looked for.
     depth : distance to the wall, voxels.
     found : levels in and around the mask.
+    blurred : standard deviation of the image's blur, voxels.
     """
     least, widest = max(LEAST_FAINT, found.noise / found.contrast / 2), float(depth.max())
     places, normals, floor, deep = _valleys(excess, inside, least)
@@ -187,7 +191,13 @@ def _faint_sheet(excess: NDArray[np.float32], inside: Mask, depth: NDArray[np.fl
     long = float(np.ptp(counted @ np.linalg.eigh(np.cov(counted.T))[1][:, -1]))
     places, normals = places[own], _to_one_side(places[own], normals[own])
     near, far = (sum(_rises(excess, places, normals, aside)) for aside in (1.0, ASIDE))
-    return (places, normals) if long >= FAINT_LONG * widest and far <= NARROW * near else None
+    return (places, normals) if long >= FAINT_LONG * widest and far <= _narrow(blurred) * near else None
+
+
+def _narrow(blurred: float) -> float:
+    """The rise of brightness `ASIDE` of a sheet without thickness over that one voxel aside, in the smoothed image."""
+    square = 1 + (BLURRED * blurred) ** 2
+    return float(np.expm1(-(ASIDE**2) / 2 / square) / np.expm1(-1 / 2 / square))
 
 
 def _rises(
