@@ -67,6 +67,9 @@ LIMITS: Mapping[str, Limit] = {
     "lumen of dark blood, read inverted": Limit(
         0, 100, "docs/validation/first-try.md, strangers: a wall brighter than tissue makes the volume too small"
     ),
+    "volume that a curve of greys may change": Limit(
+        WRONG, 1, "docs/validation/first-try.md, strangers: the accuracy of a volume; but nobody knows the curve"
+    ),
     "volume that a wall between markers loses": Limit(
         WRONG, 1, "docs/validation/segmentation.md: two methods lose 4 to 16 % of the volume; but an estimate"
     ),
@@ -178,6 +181,7 @@ SHAPE = (
     "vessel that fades away, of the mask",
     "calcium or metal at the wall, of the mask",
     "vessel with something bright in its wall",
+    "volume that a curve of greys may change",
     "volume that the blur leaves open",
     "vessel that darkens towards its wall",
     "volume as bright as the threshold, with no wall",

@@ -233,6 +233,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("middle of the vessel at the image's brightest value", "%", *_share(segmentation, "cut_off")),
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
         trust.check("volume that the threshold misses by one level", "%", *_share(segmentation, "off_the_edge")),
+        trust.check("volume that a curve of greys may change", "%", *_share(segmentation, "greys")),
         trust.check("lumen of dark blood, read inverted", "", *_share(segmentation, "dark_blood")),
         trust.check("volume that a wall between markers loses", "%", *_share(segmentation, "between_markers")),
         trust.check("volume that the blur leaves open", "%", *_share(segmentation, "left_open")),
