@@ -52,6 +52,9 @@ OVERSHOOTS = 2.0
 """How much both layers at a wall have too much together for each unit of that: what the kernel takes beyond the wall it
 adds within, to both of the layers there, and what lies below tissue does not count."""
 
+VARIES = 0.5
+"""The part of what such a kernel adds that differs along the wall, with its direction; the rest is in the percentile."""
+
 SHARPER, ELSEWHERE = 0.05, 20
 """How much brighter the layer within is than at the percentile of the same vessel, so that its wall is sharper there
 than one blur makes it; half of `UNEVEN` tells the same then."""
@@ -98,10 +101,11 @@ class WallProfile:
 
     def rim(self, noise: float) -> NDArray[np.bool_]:
         """Where there is something bright in the wall."""
-        limit = np.maximum(UNEVEN, noise / self.contrast) + OVERSHOOTS * self.undershoot
-        bright = (self.inner > SHARPEST) & (self.uneven > limit)
+        limit, kernel = np.maximum(UNEVEN, noise / self.contrast), OVERSHOOTS * self.undershoot
+        bright = (self.inner > SHARPEST) & (self.uneven > limit + kernel)
         inner, uneven = (each - np.percentile(each, ELSEWHERE) for each in (self.inner, self.uneven))
-        sharper = (inner > SHARPER) & (uneven > limit / 2) & (self.uneven > -UNEVEN / 2)  # not merely less dark
+        limit = (limit + VARIES * kernel) / 2
+        sharper = (inner > SHARPER) & (uneven > limit) & (self.uneven > -UNEVEN / 2)  # not merely less dark
         return bright | sharper | (self.cut > CUT)
 
     def darkens(self, noise: float) -> NDArray[np.bool_]:
