@@ -53,7 +53,7 @@ OVERSHOOTS = 2.0
 adds within, to both of the layers there, and what lies below tissue does not count."""
 
 VARIES = 0.5
-"""The part of what such a kernel adds that differs along the wall, with its direction; the rest is in the percentile."""
+"""Part of what such a kernel adds that differs along the wall, with its direction; the rest is in the percentile."""
 
 SHARPER, ELSEWHERE = 0.05, 20
 """How much brighter the layer within is than at the percentile of the same vessel, so that its wall is sharper there

@@ -98,7 +98,7 @@ def test_a_vessel_of_two_voxels_that_is_too_thin_half_way_is_foretold_to_be_larg
     record = segment(filter_volume(drawn.image, FilterSettings()), settings, drawn.image).record
     off, change = record["volume_ml"] / drawn.volume_ml - 1, record["local_edge"]["change"]
     assert off < -0.05
-    assert (1 + off) * (1 + change) == pytest.approx(1, abs=0.12)
+    assert (1 + off) * (1 + change) == pytest.approx(1, abs=0.15)
 
 
 def test_a_vessel_of_a_voxel_is_refused():
