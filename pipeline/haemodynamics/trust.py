@@ -95,7 +95,7 @@ LIMITS: Mapping[str, Limit] = {
         BRIGHT_RIM, 1, "docs/validation/first-try.md, strangers: a stent makes the volume 7 to 47 % too large"
     ),
     "volume that the blur leaves open": Limit(
-        LEFT_OPEN, 1, "docs/validation/first-try.md, strangers: vessels of two voxels in radius, 12 % too large at most"
+        LEFT_OPEN, 1, "docs/validation/first-try.md, strangers: vessels of two voxels in radius, up to 12 % too large"
     ),
     "vessel that darkens towards its wall": Limit(
         DARK_RIM, 1, "docs/validation/first-try.md, strangers: slow blood makes the volume 6 to 14 % too small"

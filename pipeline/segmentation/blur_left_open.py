@@ -20,8 +20,8 @@ from pipeline.segmentation.point_text import BY_HAND
 from pipeline.segmentation.region_growing import occupancy
 
 KNOWN = 0.2
-"""Part of the blur to which it is known: in drawn vessels of 2 to 3 voxels in radius it came out by up to so much too
-small."""
+"""Part of the blur to which it is known: in 33 drawn vessels of 1.3 to 2.9 voxels in radius it came out 0.87 to 1.19
+times as large as it was drawn, but for two of 1.3 voxels, 1.3 times."""
 
 ROUNDS = 2
 """How often the wall is moved by another blur: a vessel that is thinner is dimmed more, which moves it again."""
