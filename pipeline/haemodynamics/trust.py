@@ -13,16 +13,7 @@ from pipeline.case.physiology import LIMITS as PLAUSIBLE
 from pipeline.geometry.surface.volumes import MOST_LOST
 from pipeline.haemodynamics.advice import Advice
 from pipeline.haemodynamics.limit import Limit
-from pipeline.segmentation.limits import (
-    BRIGHT_RIM,
-    CUT_OFF,
-    DARK_RIM,
-    LEFT_OPEN,
-    OFF_THE_EDGE,
-    TOUCHED,
-    UNDECIDED,
-    WRONG,
-)
+from pipeline.segmentation import limits
 from solver.run.resolution import DROP_ERRORS, STATES, STREAM_ACROSS, WALL_ACROSS, State
 from solver.run.units import MAX_LOSS
 
@@ -38,7 +29,7 @@ LIMITS: Mapping[str, Limit] = {
         0, 100, "docs/validation/first-try.md, strangers: a person has to look, however many there are"
     ),
     "parts of the given mask that were left out": Limit(
-        WRONG, 1, "docs/validation/first-try.md, strangers: the accuracy of a volume; a person has to look"
+        limits.WRONG, 1, "docs/validation/first-try.md, strangers: the accuracy of a volume; a person has to look"
     ),
     "openings that may be sacs": Limit(
         0, 100, "docs/validation/first-try.md, strangers: a person has to look, however many there are"
@@ -54,24 +45,24 @@ LIMITS: Mapping[str, Limit] = {
         0, 1, "docs/validation/segmentation.md, two brightnesses in one mask: a person has to look, whatever its size"
     ),
     "middle of the vessel at the image's brightest value": Limit(
-        CUT_OFF,
+        limits.CUT_OFF,
         1,
         "docs/validation/first-try.md, strangers: a window that cuts blood off: +5 to +20 %",
     ),
     "volume that one threshold misses": Limit(
-        WRONG, 1, "docs/validation/first-try.md, strangers: the accuracy of a volume; but an estimate"
+        limits.WRONG, 1, "docs/validation/first-try.md, strangers: the accuracy of a volume; but an estimate"
     ),
     "volume that the threshold misses by one level": Limit(
-        OFF_THE_EDGE, 1, "docs/validation/first-try.md, strangers: the accuracy of a volume; but an estimate"
+        limits.OFF_THE_EDGE, 1, "docs/validation/first-try.md, strangers: the accuracy of a volume; but an estimate"
     ),
     "lumen of dark blood, read inverted": Limit(
         0, 100, "docs/validation/first-try.md, strangers: a wall brighter than tissue makes the volume too small"
     ),
     "volume that a curve of greys may change": Limit(
-        WRONG, 1, "docs/validation/first-try.md, strangers: the accuracy of a volume; but nobody knows the curve"
+        limits.WRONG, 1, "docs/validation/first-try.md, strangers: the accuracy of a volume; but nobody knows the curve"
     ),
     "volume that a wall between markers loses": Limit(
-        WRONG, 1, "docs/validation/segmentation.md: two methods lose 4 to 16 % of the volume; but an estimate"
+        limits.WRONG, 1, "docs/validation/segmentation.md: two methods lose 4 to 16 % of the volume; but an estimate"
     ),
     "wall under a layer of medium brightness": Limit(
         0,
@@ -80,28 +71,30 @@ LIMITS: Mapping[str, Limit] = {
         " that gives the volume misplaces the wall",
     ),
     "vessel that goes on more dimly, of the mask": Limit(
-        WRONG, 10, "docs/validation/first-try.md, strangers: a person has to say where it is to end"
+        limits.WRONG, 10, "docs/validation/first-try.md, strangers: a person has to say where it is to end"
     ),
     "vessel that goes on beyond the region, of the mask": Limit(
-        WRONG, 10, "docs/validation/first-try.md, strangers: a person has to say where it is to end"
+        limits.WRONG, 10, "docs/validation/first-try.md, strangers: a person has to say where it is to end"
     ),
     "vessel that fades away, of the mask": Limit(
         0, 1, "docs/validation/first-try.md, strangers: a person has to look, whatever its size"
     ),
     "calcium or metal at the wall, of the mask": Limit(
-        TOUCHED, 0.1, "docs/validation/first-try.md, strangers: the volume is off by about twice as much"
+        limits.TOUCHED, 0.1, "docs/validation/first-try.md, strangers: the volume is off by about twice as much"
     ),
     "vessel with something bright in its wall": Limit(
-        BRIGHT_RIM, 1, "docs/validation/first-try.md, strangers: a stent makes the volume 7 to 47 % too large"
+        limits.BRIGHT_RIM, 1, "docs/validation/first-try.md, strangers: a stent makes the volume 7 to 47 % too large"
     ),
     "volume that the blur leaves open": Limit(
-        LEFT_OPEN, 1, "docs/validation/first-try.md, strangers: vessels of two voxels in radius, up to 12 % too large"
+        limits.LEFT_OPEN, 1, "docs/validation/first-try.md, strangers: vessels of two voxels in radius, to 12 %"
     ),
     "vessel that darkens towards its wall": Limit(
-        DARK_RIM, 1, "docs/validation/first-try.md, strangers: slow blood makes the volume 6 to 14 % too small"
+        limits.DARK_RIM, 1, "docs/validation/first-try.md, strangers: slow blood makes the volume 6 to 14 % too small"
     ),
     "volume as bright as the threshold, with no wall": Limit(
-        UNDECIDED, 1, "docs/validation/first-try.md, strangers: a false lumen near the threshold, 13 to 64 % too large"
+        limits.UNDECIDED,
+        1,
+        "docs/validation/first-try.md, strangers: a false lumen near it, 13 to 64 % too large",
     ),
     "volume behind where two lumens touch": Limit(
         0, 0.1, "docs/validation/first-try.md, strangers: a person has to look, whatever it is; and 10 %"

@@ -212,7 +212,7 @@ def test_a_sheet_is_as_narrow_as_the_blur_and_a_streak_is_not(blurred):
 
 
 @pytest.mark.parametrize("seed", some([40001, 41004, 41006, 41011], 40001))
-def test_by_local_levels_a_flap_of_half_a_voxel_is_still_told(seed):
+def test_method_local_does_not_hide_a_flap_of_half_a_voxel(seed):
     """The advice for a threshold that misses the volume is that method: 40001 came out 72 % too large so."""
     drawn = strangers.image("flap", seed)
     settings = SegmentSettings(seeds_voxel=(drawn.seed,), lower=drawn.half_way, method="local")
