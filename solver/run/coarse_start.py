@@ -41,6 +41,7 @@ from solver.run.prolongation import Prolongation
 from solver.run.setup import drive, find_device, foresee, likely_in_words
 from solver.run.simulation import CoarseHelp, Simulation
 from solver.run.start import Start
+from solver.run.time_left import Later
 from solver.run.units import MAX_GRID_REYNOLDS
 from solver.runtime.errors import StageError
 
@@ -58,6 +59,8 @@ SETTLED, MOST_REPEATS = 0.5, 60
 few long ones, which lead to what the coarse lattice tells badly."""
 WORTH = 0.7
 """Part of the residual at the correction before up to which the next one follows in half the time; above, in twice."""
+COARSE = Start("coarse")
+"""A start before it is known how it went."""
 VELOCITY = slice(1, 4)
 """Rows of the velocity in packed fields."""
 
@@ -269,7 +272,15 @@ def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
         simulation.coarse_help,
         simulation.log.getChild("coarser"),
         ends_unsteady=True,
+        later=_later(simulation),
     )
+
+
+def _later(fine: Simulation) -> Later:
+    """What follows the coarse run: the fine one from its flow. All but the finest run have the same loops."""
+    expected, later = fine.expected_from(COARSE), fine.later
+    compile_s = later.compile_s if fine.ends_unsteady else expected.compile_s
+    return Later(later.steps_s + expected.seconds - expected.compile_s, compile_s)
 
 
 def _scales(fine: Plan, coarse: Plan) -> tuple[Reals, Reals]:

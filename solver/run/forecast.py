@@ -23,15 +23,23 @@ class Forecast:
     ----------
     steps, seconds : until it ends.
     bytes : most memory on the device.
+    compile_s : of the seconds, before the first step.
     """
 
     steps: int
     seconds: float
     bytes: int
+    compile_s: float = 0.0
+
+    @property
+    def step_s(self) -> float:
+        """Time of a step."""
+        return (self.seconds - self.compile_s) / self.steps
 
     def scaled(self, part: float) -> "Forecast":
         """The same for so many times the steps."""
-        return replace(self, steps=ceil(part * self.steps), seconds=part * self.seconds)
+        steps = ceil(part * self.steps)
+        return replace(self, steps=steps, seconds=self.compile_s + steps * self.step_s)
 
 
 def forecast(
@@ -66,7 +74,7 @@ def forecast(
             f" {_at_spacing(nodes, fitting)}. Or free memory there"
             + _cheaper(device, nodes, precision, means, varying, q)
         )
-    return Forecast(steps, device.seconds(steps, nodes.total, q), need)
+    return Forecast(steps, device.seconds(steps, nodes.total, q), need, device.compile_s)
 
 
 def _at_spacing(nodes: Nodes, spacing_mm: float) -> str:

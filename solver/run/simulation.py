@@ -51,6 +51,7 @@ class Simulation:
     attempt : how it is tried, and why not otherwise.
     start : what it began with.
     ends_unsteady : whether it ends as soon as its flow is seen to fluctuate, as one that is but a start does.
+    later : what follows a run that is but a start.
     planned : the plan that it began with.
     monitor : rows of the run.
     watch : what a steady run's rows say of whether it settles.
@@ -72,6 +73,7 @@ class Simulation:
     attempt: Attempt = FIRST
     start: Start = field(default_factory=Start)
     ends_unsteady: bool = False
+    later: time_left.Later = time_left.NOTHING_LATER
 
     def __post_init__(self) -> None:
         self.monitor = Monitor(
@@ -96,7 +98,7 @@ class Simulation:
         self._results = Results(self.driver)
         self._unseen: int | None = None
         self._logged = time.monotonic()
-        self._marks: list[tuple[int, float]] = []
+        self.time_left = time_left.TimeLeft(self.later)
         self._outgrown: tuple[int, float] | None = None
         self._coarse: CoarseLattice | None = None
 
@@ -206,7 +208,7 @@ class Simulation:
                 self._unseen = stop
             self._results.keep(self.step, self.plan, self.watch.begun, writer)
             self.seconds = time.monotonic() - start
-            self._marks = [*self._marks[:2], (stop, self.seconds)]  # the first two stops, and the last one
+            self.time_left.mark(stop, self.seconds)
             if schedule.may_end(stop):
                 self._see()
                 self._ended = self._may_end()
@@ -400,8 +402,7 @@ class Simulation:
             words, steps = time_left.steps_left(
                 self.step, self.monitor.rows, self.plan.schedule, self.watch, self.forecast.steps, tolerance
             )
-        step_s = time_left.seconds_a_step(self._marks, self.forecast.seconds / self.forecast.steps)
-        return f"{words} {in_time_units(steps * step_s)} left"
+        return self.time_left.said(self.seconds, words, steps, self.forecast)
 
 
 class CoarseHelp(NamedTuple):

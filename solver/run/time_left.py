@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a run will still take, from what was expected of it and from what its rows show: plain functions of both.
+"""How long a run will still take, from what was expected of it and from what its rows show.
 
 Of a steady flow that settles, the residual falls exponentially in the end. A line through the logarithm of the last
 half of the residuals, in `BATCHES` batches, says when it will have fallen to the tolerance; the scatter of the batches,
@@ -12,20 +12,28 @@ does not fall some flow-through times after the ramp, or the forecast is used up
 the steps of such a mean are the least that it will take.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from math import inf, log, log1p
+from typing import NamedTuple
 
 import numpy as np
 
 from solver.run.convergence import BATCHES, LEAST_THROUGHS, RECENT, Watch, batch_means, slope
+from solver.run.forecast import Forecast
 from solver.run.monitor import Row
 from solver.run.schedule import Schedule
+from solver.runtime.progress import in_time_units
 
 DOUBT = 0.4
 """Error of the forecast as a part of it; of the line through the residual where it goes on as far as it was seen.
 It grows with the log of how much farther it goes: what is left settles no faster than what was seen."""
 LEAST_ROWS = 5
 """Rows after the ramp before which they tell nothing."""
+FOUND = 0.2
+"""Part of the expected time of compilation within which a run has begun whose loops were compiled before."""
+NOTICED_S, NOTICED = 2.0, 0.05
+"""Seconds, and part of the time left that was said last, by which more may be left without a reason."""
 
 
 def by_residual(rows: Sequence[Row], ramp: float, tolerance: float) -> tuple[float, float]:
@@ -109,13 +117,99 @@ def steps_left(
     return (words, left) if left <= most else ("at most", most)
 
 
-def seconds_a_step(marks: Sequence[tuple[int, float]], forecast_s: float) -> float:
-    """Time of a step of this run, from steps and the seconds at which they were done, compilation left out.
+class Later(NamedTuple):
+    """What a stage does after a run, expected.
 
-    The first steps compile, so that they tell nothing: up to the second mark it is that of the forecast, then the time
-    since that mark over the steps since.
+    Attributes
+    ----------
+    steps_s : time of the steps of a lattice that begins with the run's flow.
+    compile_s : of what is compiled for them, unless that was done before.
     """
-    if len(marks) < 2 or marks[-1][0] == marks[1][0]:
-        return forecast_s
-    (first, begin), (last, end) = marks[1], marks[-1]
-    return (end - begin) / (last - first)
+
+    steps_s: float
+    compile_s: float
+
+
+NOTHING_LATER = Later(0.0, 0.0)
+
+
+class TimeLeft:
+    """The time left as a run says it: by what its steps take here, and with what comes after it.
+
+    The first steps compile, so that they tell nothing of the others. Of those after the second mark the later half
+    counts: at first a flow is corrected often, and what is compiled ahead takes its share of the machine.
+
+    Parameters
+    ----------
+    later : what the stage does after the run.
+    """
+
+    def __init__(self, later: Later = NOTHING_LATER) -> None:
+        self.later = later
+        self._first: tuple[int, float] | None = None
+        self._marks: deque[tuple[int, float]] = deque()
+        self._second = 0
+        self._told: Told | None = None
+
+    def mark(self, step: int, seconds: float) -> None:
+        """Take in the seconds at which a run came to a step."""
+        if self._first is None:
+            self._first = step, seconds
+            return
+        self._second = self._second or step
+        self._marks.append((step, seconds))
+        while len(self._marks) > 2 and self._marks[1][0] <= (self._second + step) / 2:
+            self._marks.popleft()
+
+    def step_s(self, forecast: Forecast) -> float:
+        """Time of a step, s."""
+        if len(self._marks) < 2:
+            return forecast.step_s
+        (first, begin), (last, end) = self._marks[0], self._marks[-1]
+        return (end - begin) / (last - first)
+
+    def seconds(self, steps: float, forecast: Forecast) -> float:
+        """Time of so many steps that are left and of what comes later, s."""
+        step_s = self.step_s(forecast)
+        step, took_s = self._first or (0, 0.0)
+        found = took_s - step * step_s < FOUND * self.later.compile_s
+        return steps * step_s + self.later.steps_s + (0.0 if found else self.later.compile_s)
+
+    def said(self, now_s: float, words: str, steps: float, forecast: Forecast) -> str:
+        """The time left in words, with the reason where it is more than was said last.
+
+        Parameters
+        ----------
+        now_s : seconds of the run so far.
+        words, steps : of :func:`steps_left`.
+        forecast : of the run.
+        """
+        told, before = Told(now_s, steps, self.step_s(forecast), self.seconds(steps, forecast)), self._told
+        self._told = told
+        return f"{words} {in_time_units(told.left_s)} left{_why_longer(before, told) if before else ''}"
+
+
+class Told(NamedTuple):
+    """What was said of the time left.
+
+    Attributes
+    ----------
+    at_s : when, in seconds of the run.
+    steps, step_s : left, and the time of one.
+    left_s : of the stage.
+    """
+
+    at_s: float
+    steps: float
+    step_s: float
+    left_s: float
+
+
+def _why_longer(before: Told, now: Told) -> str:
+    """Why more is left than was said before; empty where it is not more by what one notices."""
+    if now.left_s <= before.left_s + max(NOTICED_S, NOTICED * before.left_s):
+        return ""
+    by_steps, by_speed = (now.steps - before.steps) * now.step_s, before.steps * (now.step_s - before.step_s)
+    if by_steps >= by_speed:
+        return ", more than before, since the flow needs more steps than it seemed to"
+    return f", more than before, since a step takes {now.step_s:.2g} s in place of {before.step_s:.2g} s"

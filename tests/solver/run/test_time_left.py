@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.run.convergence import Watch
+from solver.run.forecast import Forecast
 from solver.run.schedule import Schedule
 from solver.run.solve import solve
-from solver.run.time_left import by_residual, seconds_a_step, settling, steps_left
+from solver.run.time_left import NOTHING_LATER, Later, TimeLeft, by_residual, settling, steps_left
 from tests.solver.run.test_forecast import CASES
 from tests.solver.run.test_settling import (
     INTERVAL,
@@ -126,10 +127,51 @@ def test_the_time_left_of_a_flow_that_fluctuates_is_that_of_its_mean(kind):
     assert np.mean(close) > 0.8
 
 
+def ran(marks, later=NOTHING_LATER):
+    left = TimeLeft(later)
+    for step, seconds in marks:
+        left.mark(step, seconds)
+    return left
+
+
 def test_the_speed_of_a_run_leaves_its_compilation_out():
-    marks = [(50, 21.0), (100, 22.0), (2100, 24.0)]
-    assert seconds_a_step(marks, 2e-3) == pytest.approx(1e-3)
-    assert [seconds_a_step(marks[:n], 2e-3) for n in range(3)] == [2e-3] * 3
+    marks, forecast = [(50, 21.0), (100, 22.0), (2100, 24.0)], Forecast(10_000, 40.0, 0, 20.0)
+    assert ran(marks).step_s(forecast) == pytest.approx(1e-3)
+    assert [ran(marks[:n]).step_s(forecast) for n in range(3)] == [2e-3] * 3
+
+
+@given(slow_s=st.floats(0.0, 20.0), step_s=st.floats(1e-4, 1.0), count=st.integers(10, 200))
+def test_the_speed_is_that_of_the_later_half_of_the_steps(slow_s, step_s, count):
+    """Whatever the first third took beside its steps."""
+    marks = [(100 * k, 30.0 + 100 * k * step_s + slow_s * min(1.0, 3 * k / count)) for k in range(1, count + 1)]
+    assert ran(marks).step_s(Forecast(1, 1e6, 0)) == pytest.approx(step_s, rel=1e-6)
+
+
+@given(compiled_s=st.sampled_from([0.3, 11.0]), step_s=st.floats(1e-4, 1e-2), rest=st.integers(0, 5000))
+def test_a_run_that_is_but_a_start_tells_what_comes_after_it_too(compiled_s, step_s, rest):
+    """Compilation of the finer lattice's loops, too, unless its own were found."""
+    marks = [(100 * k, compiled_s + 100 * k * step_s) for k in range(1, 6)]
+    wanted = rest * step_s + 50.0 + (25.0 if compiled_s > 5 else 0.0)
+    assert ran(marks, Later(50.0, 25.0)).seconds(rest, Forecast(1000, 25.0, 0, 25.0)) == pytest.approx(wanted)
+
+
+def test_a_forecast_of_fewer_steps_compiles_as_long():
+    assert Forecast(1000, 45.0, 7, 25.0).scaled(0.25) == Forecast(250, 30.0, 7, 25.0)
+
+
+def test_more_time_left_than_before_is_said_with_its_reason():
+    left, forecast = ran([(100, 1.0), (200, 2.0)]), Forecast(10_000, 100.0, 0)
+    assert left.said(2.0, "about", 9000, forecast) == "about 1 min 30 s left"
+    left.mark(300, 3.0)
+    assert left.said(3.0, "about", 9100, forecast) == "about 1 min 31 s left"  # which nobody notices
+    left.mark(400, 4.0)
+    said = left.said(4.0, "about", 12_000, forecast)
+    assert said == "about 2 min 00 s left, more than before, since the flow needs more steps than it seemed to"
+    left.mark(500, 7.0)
+    said = left.said(7.0, "at least", 11_900, forecast)
+    assert said == "at least 3 min 58 s left, more than before, since a step takes 0.02 s in place of 0.01 s"
+    left.mark(600, 9.0)
+    assert left.said(9.0, "about", 5000, forecast) == "about 2 min 05 s left"
 
 
 def test_steps_left_of_a_run_fall_as_it_goes(tmp_path):
