@@ -15,6 +15,7 @@ rim, between wall and cap, there are cells without a fluid node, in which the in
 there within `RIM` spacings of the plane has left, too.
 """
 
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -104,11 +105,17 @@ class Tracer:
     field : the velocity.
     openings : through which particles leave.
     step : longest way of a step, in spacings.
+
+    Attributes
+    ----------
+    lattice : as given.
+    reads, read_s : snapshots that were read, and the time that took.
     """
 
     def __init__(self, lattice: Interpolation, field: Field, openings: tuple[Opening, ...], step: float) -> None:
-        self._lattice, self._field = lattice, field
+        self.lattice, self._field = lattice, field
         self._kept: dict[int, NDArray[np.float32]] = {}
+        self.reads, self.read_s = 0, 0.0
         spacing = lattice.nodes.spacing_mm
         through = np.array(
             [(*lattice.place(np.array(o.centre_mm)), *o.normal, REACH * o.radius_mm / spacing) for o in openings]
@@ -167,8 +174,10 @@ class Tracer:
         self._kept = {step: values for step, values in self._kept.items() if step in wanted}
         for step in wanted:
             if step not in self._kept:
+                began = time.monotonic()
                 velocity = self._field.velocity_m_s(step)
-                self._kept[step] = self._lattice.extended(velocity, zero_at_wall=True)
+                self._kept[step] = self.lattice.extended(velocity, zero_at_wall=True)
+                self.reads, self.read_s = self.reads + 1, self.read_s + time.monotonic() - began
         return self._kept[wanted[0]], self._kept[wanted[1]]
 
     def _move(
@@ -184,7 +193,7 @@ class Tracer:
         between = Between(*self._snapshots(number), *span_s, self._field.period_s is None)
         parts = min(PARTS * get_num_threads(), len(rows))
         memory = np.empty((parts, NUMBERS), np.int64), np.empty((parts, FLOATS))
-        table = self._lattice.table
+        table = self.lattice.table
         _advance(rows, particles, between, stops_s, forwards, self._stepping, table, samples, memory)
 
 

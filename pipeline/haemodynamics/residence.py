@@ -36,6 +36,7 @@ class Clock:
     unit_s : the period, or the mean transit time of a steady flow.
     every_s : time between moments at which particles are looked at.
     limit_s : longest time over which a particle is traced.
+    transit_s : mean transit time, volume over inflow.
     """
 
     start_s: float
@@ -43,6 +44,7 @@ class Clock:
     unit_s: float
     every_s: float
     limit_s: float
+    transit_s: float
 
     def releases_s(self) -> NDArray[np.float64]:
         """Moments at which particles can be released."""

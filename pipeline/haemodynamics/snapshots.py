@@ -23,6 +23,11 @@ class Field:
     period_s: float | None
     velocity_m_s: Callable[[int], NDArray[np.floating]]
 
+    @property
+    def spacing_s(self) -> float | None:
+        """Mean time between snapshots; none of a steady flow."""
+        return self.period_s / len(self.times_s) if self.period_s else None
+
     def moment(self, number: int) -> float:
         """Time of a snapshot, whose numbers go on over all periods."""
         period, step = divmod(number, len(self.times_s))

@@ -93,7 +93,6 @@ def animate(
     moments = np.arange(frames) * round_s / frames
     lines = _tails(paths, nodes, shown, phase_s, moments, round_s, tail_s)
     clock = [f"{moment:.3f} s of a cycle of {round_s:.3f} s" if period_s else f"{moment:.3f} s" for moment in moments]
-    progress = Progress(log, frames, "pictures")
 
     def drawn(chosen: Iterable[int], factor: float) -> Iterator[Image.Image]:
         caption = _Caption(view, speeds, factor)
@@ -109,7 +108,7 @@ def animate(
 
     pairs = [k + next_one for k in (0, frames // 2) for next_one in (0, 1)]
     factor = _fitting(list(drawn(pairs, 1.0)), frames)
-    pictures = []
+    pictures, progress = [], Progress(log, frames, "pictures")
     for picture in drawn(range(frames), factor):
         pictures.append(picture)
         progress.update(len(pictures))

@@ -26,6 +26,7 @@ from pipeline.haemodynamics.paths import Arrivals, Paths, Recorder, arrivals, in
 from pipeline.haemodynamics.residence import Clock, inflow_ml_s, residence_numbers, residence_warnings, volume_ml
 from pipeline.haemodynamics.snapshots import Field
 from pipeline.haemodynamics.streamlines import Grid, seeds_at, streamlines_from_inlets
+from pipeline.haemodynamics.tracing_time import TracingTime
 from pipeline.haemodynamics.trust import of_particles
 from pipeline.haemodynamics.wall_shear_stress import Wall, within_period
 from pipeline.reporting.animation import animate
@@ -42,6 +43,10 @@ MOMENTS = 60, 1000
 
 APART = 0.25
 """Points of a path are about this far apart, in radii of the smallest opening."""
+
+PATH_WORK = 2.0
+"""Work on a particle that is looked at on its way from an inlet, over that on one of the volume, which goes half of the
+way."""
 
 MAX_SAMPLES = 250_000
 """Looks at particles that are kept in memory at a time, 56 bytes each."""
@@ -106,15 +111,16 @@ def trace(
     log.info("%d streamlines at %.4g s", len(lines), clock.shown_s)
     tracer = Tracer(lattice, field, nodes.openings, settings.step)
     points = nodes.points_mm()[spread_evenly(nodes.count, settings.particles)]
-    paths, left = _forwards(tracer, lattice, grid, points, clock, settings, field, log)
+    share = len(points) / (len(points) + PATH_WORK * settings.pathlines)
+    timed = TracingTime(tracer, clock, field.spacing_s, share, settings.frames)
+    paths, left = _forwards(tracer, grid, points, clock, settings, field, timed, log)
     progress = Progress(log, round(clock.limit_s / clock.every_s), "moments")
-    entered = arrivals(
-        tracer,
-        lattice.place(points),
-        clock.shown_s,
-        clock.shown_s - clock.limit_s,
-        lambda passed_s: progress.update(round(passed_s / clock.every_s), "particles, backwards"),
-    )
+    timed.backwards(0.0)
+
+    def passed(flow_s: float) -> None:
+        progress.update(round(flow_s / clock.every_s), "particles, backwards", timed.backwards(flow_s))
+
+    entered = arrivals(tracer, lattice.place(points), clock.shown_s, clock.shown_s - clock.limit_s, passed)
     numbers = residence_numbers(nodes, flows, clock, paths, entered, left, field.period_s)
     numbers["warnings"] = residence_warnings(numbers, field, period_s)
     return Traced(lines, paths, points, entered, left, lattice, numbers)
@@ -140,7 +146,8 @@ def _clock(
     moments = int(np.clip(np.ceil(unit_s / wanted_s), *MOMENTS))
     limit = (settings.limit_cycles if field.period_s else settings.limit_transits) * moments
     every_s = unit_s / moments
-    return Clock(float(field.times_s[0]), float(field.times_s[step]), unit_s, every_s, max(round(limit), 1) * every_s)
+    limit_s = max(round(limit), 1) * every_s
+    return Clock(float(field.times_s[0]), float(field.times_s[step]), unit_s, every_s, limit_s, transit_s)
 
 
 def _width_mm(nodes: Nodes) -> float:
@@ -151,15 +158,16 @@ def _width_mm(nodes: Nodes) -> float:
 
 def _forwards(
     tracer: Tracer,
-    lattice: Interpolation,
     grid: Grid,
     points_mm: NDArray[np.float64],
     clock: Clock,
     settings: TraceSettings,
     field: Field,
+    timed: TracingTime,
     log: logging.Logger,
 ) -> tuple[Paths, Arrivals]:
     """Particles from the inlets and those in the volume together, so that each snapshot is read once on the way."""
+    lattice = tracer.lattice
     nodes = lattice.nodes
     inlets = [opening for opening in nodes.openings if opening.role == "inlet"]
     all_over = points_mm[spread_evenly(len(points_mm), settings.pathlines)]
@@ -177,7 +185,9 @@ def _forwards(
         if stops[-1] > clock.shown_s:
             tracer.advance(spread, float(stops[-1]))
         done += len(stops)
-        progress.update(done, f"{on_way + int((spread.state == MOVING).sum())} particles on their way")
+        if (left_s := timed.forwards(float(stops[-1]) - clock.start_s)) is not None:
+            on_way += int((spread.state == MOVING).sum())
+            progress.update(done, f"{on_way} particles on their way", left_s)
     inward = inward_at(nodes.openings, seeds) if inlets else None
     return recorder.paths(inward), Arrivals.of(spread, start, clock.shown_s, clock.limit_s)
 

@@ -402,7 +402,7 @@ class Simulation:
             words, steps = time_left.steps_left(
                 self.step, self.monitor.rows, self.plan.schedule, self.watch, self.forecast.steps, tolerance
             )
-        return self.time_left.said(self.seconds, words, steps, self.forecast)
+        return self.time_left.said(words, steps, self.forecast)
 
 
 class CoarseHelp(NamedTuple):

@@ -23,7 +23,7 @@ from solver.run.convergence import BATCHES, LEAST_THROUGHS, RECENT, Watch, batch
 from solver.run.forecast import Forecast
 from solver.run.monitor import Row
 from solver.run.schedule import Schedule
-from solver.runtime.progress import in_time_units
+from solver.runtime.progress import in_time_units, is_more
 
 DOUBT = 0.4
 """Error of the forecast as a part of it; of the line through the residual where it goes on as far as it was seen.
@@ -32,8 +32,6 @@ LEAST_ROWS = 5
 """Rows after the ramp before which they tell nothing."""
 FOUND = 0.2
 """Part of the expected time of compilation within which a run has begun whose loops were compiled before."""
-NOTICED_S, NOTICED = 2.0, 0.05
-"""Seconds, and part of the time left that was said last, by which more may be left without a reason."""
 
 
 def by_residual(rows: Sequence[Row], ramp: float, tolerance: float) -> tuple[float, float]:
@@ -149,7 +147,7 @@ class TimeLeft:
         self._first: tuple[int, float] | None = None
         self._marks: deque[tuple[int, float]] = deque()
         self._second = 0
-        self._told: Told | None = None
+        self._before: Said | None = None
 
     def mark(self, step: int, seconds: float) -> None:
         """Take in the seconds at which a run came to a step."""
@@ -175,39 +173,36 @@ class TimeLeft:
         found = took_s - step * step_s < FOUND * self.later.compile_s
         return steps * step_s + self.later.steps_s + (0.0 if found else self.later.compile_s)
 
-    def said(self, now_s: float, words: str, steps: float, forecast: Forecast) -> str:
+    def said(self, words: str, steps: float, forecast: Forecast) -> str:
         """The time left in words, with the reason where it is more than was said last.
 
         Parameters
         ----------
-        now_s : seconds of the run so far.
         words, steps : of :func:`steps_left`.
         forecast : of the run.
         """
-        told, before = Told(now_s, steps, self.step_s(forecast), self.seconds(steps, forecast)), self._told
-        self._told = told
-        return f"{words} {in_time_units(told.left_s)} left{_why_longer(before, told) if before else ''}"
+        now, before = Said(steps, self.step_s(forecast), self.seconds(steps, forecast)), self._before
+        self._before = now
+        return f"{words} {in_time_units(now.left_s)} left{_why_longer(before, now) if before else ''}"
 
 
-class Told(NamedTuple):
+class Said(NamedTuple):
     """What was said of the time left.
 
     Attributes
     ----------
-    at_s : when, in seconds of the run.
     steps, step_s : left, and the time of one.
     left_s : of the stage.
     """
 
-    at_s: float
     steps: float
     step_s: float
     left_s: float
 
 
-def _why_longer(before: Told, now: Told) -> str:
+def _why_longer(before: Said, now: Said) -> str:
     """Why more is left than was said before; empty where it is not more by what one notices."""
-    if now.left_s <= before.left_s + max(NOTICED_S, NOTICED * before.left_s):
+    if not is_more(before.left_s, now.left_s):
         return ""
     by_steps, by_speed = (now.steps - before.steps) * now.step_s, before.steps * (now.step_s - before.step_s)
     if by_steps >= by_speed:

@@ -4,6 +4,9 @@
 import logging
 import time
 
+NOTICED_S, NOTICED = 2.0, 0.05
+"""Seconds, and part of the time left that was said last, by which more may be left without a reason."""
+
 
 class Progress:
     """Progress, rate and time left as plain lines, the same in a terminal and in a log file.
@@ -19,26 +22,41 @@ class Progress:
     def __init__(self, log: logging.Logger, total: int, unit: str, every_s: float = 5.0) -> None:
         self._log, self._total, self._unit, self._every_s = log, total, unit, every_s
         self._start = self._last = time.monotonic()
+        self._before_s: float | None = None
 
-    def update(self, done: int, note: str = "") -> None:
-        """Say how far the work is, unless the last line is younger than `every_s` and work is left."""
+    def update(self, done: int, note: str = "", left_s: float | None = None) -> None:
+        """Say how far the work is, unless the last line is younger than `every_s` and work is left.
+
+        Parameters
+        ----------
+        done : of the total.
+        note : behind the line.
+        left_s : where the work is not even, and time tells more of it than the count.
+        """
         now = time.monotonic()
         if now - self._last < self._every_s and done < self._total:
             return
         self._last = now
         elapsed = max(now - self._start, 1e-9)
-        left_s = (self._total - done) * elapsed / max(done, 1)
-        self._log.info(
-            "%d of %d %s (%.0f %%), %.3g %s/s, %s left%s",
-            done,
-            self._total,
-            self._unit,
-            100 * done / max(self._total, 1),
-            done / elapsed,
-            self._unit,
-            in_time_units(left_s),
-            f", {note}" if note else "",
-        )
+        by_count = (self._total - done) * elapsed / max(done, 1)
+        share = f" ({100 * done / max(self._total, 1):.0f} %)" if left_s is None else ""
+        parts = [
+            f"{done} of {self._total} {self._unit}{share}",
+            f"{done / elapsed:.3g} {self._unit}/s",
+            self._left(by_count if left_s is None else left_s),
+            note,
+        ]
+        self._log.info("%s", ", ".join(filter(None, parts)))
+
+    def _left(self, left_s: float) -> str:
+        why = ", more than before, since they take longer" if is_more(self._before_s, left_s) else ""
+        self._before_s = left_s
+        return f"{in_time_units(left_s)} left{why}"
+
+
+def is_more(before_s: float | None, left_s: float) -> bool:
+    """Whether more time is left than was said before, by what one notices."""
+    return before_s is not None and left_s > before_s + max(NOTICED_S, NOTICED * before_s)
 
 
 def in_time_units(seconds: float) -> str:

@@ -183,28 +183,31 @@ def begun(folder: Path, wanted: SolveSettings, *more: str) -> subprocess.Popen[s
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked for in /proc")
-def test_runs_of_two_and_three_ranks_that_are_ended_go_on_to_the_bits_of_one_process(mpirun, tmp_path):
-    """With a flow that turns back, a Windkessel, a viscosity that varies, snapshots and statistics."""
+@pytest.mark.parametrize(("ranks", "how", "rest"), [(2, "killed", 3), (3, "killed", 1), (2, "ended", 1)])
+def test_a_run_of_ranks_that_stops_goes_on_with_others_to_the_bits_of_one_process(ranks, how, rest, mpirun, tmp_path):
+    """A rank is killed, or the command is asked to end. With a flow that turns back, a Windkessel, a viscosity that
+    varies, snapshots and statistics.
+    """
     save(short_pipe(), tmp_path / "nodes.h5")
     wanted = replace(pulsatile(tmp_path / "wave"), cycles=1)
-    process = begun(tmp_path, replace(wanted, ranks=2))
-    process.send_signal(signal.SIGTERM)
+    process, stopped = begun(tmp_path, replace(wanted, ranks=ranks)), time.monotonic()
+    if how == "ended":
+        process.send_signal(signal.SIGTERM)
+    else:
+        os.kill(ranks_below(tmp_path)[1], signal.SIGKILL)
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 1
-    assert f"stopped by signal {signal.SIGTERM:d} after step" in errors
-    way = r"messages through the host, at most \S+ MB a rank and step in \S+ us: latency \S+ us, \S+ GB/s"
-    assert re.search(way, errors)
-    process = begun(tmp_path, replace(wanted, ranks=3))
-    killed = time.monotonic()
-    os.kill(ranks_below(tmp_path)[1], signal.SIGKILL)
-    errors = process.communicate(timeout=60)[1]
-    assert time.monotonic() - killed < WITHIN_S
-    assert process.returncode == 1
-    assert "going on from the checkpoint of step" in errors
-    assert errors.splitlines()[-1].split(": error: ")[1].startswith("solve.ranks 3: a rank ended before the run did (")
+    if how == "ended":
+        assert f"stopped by signal {signal.SIGTERM:d} after step" in errors
+        way = r"messages through the host, at most \S+ MB a rank and step in \S+ us: latency \S+ us, \S+ GB/s"
+        assert re.search(way, errors)
+    else:
+        assert time.monotonic() - stopped < WITHIN_S
+        said = f"solve.ranks {ranks}: a rank ended before the run did ("
+        assert errors.splitlines()[-1].split(": error: ")[1].startswith(said)
     assert not ranks_below(tmp_path)
     assert not (tmp_path / "flow.vtkhdf").exists()
-    process = start(tmp_path, replace(wanted, ranks=1))
+    process = start(tmp_path, replace(wanted, ranks=rest))
     errors = process.communicate(timeout=400)[1]
     assert process.returncode == 0, errors
     assert "going on from the checkpoint of step" in errors

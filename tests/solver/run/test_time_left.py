@@ -161,17 +161,17 @@ def test_a_forecast_of_fewer_steps_compiles_as_long():
 
 def test_more_time_left_than_before_is_said_with_its_reason():
     left, forecast = ran([(100, 1.0), (200, 2.0)]), Forecast(10_000, 100.0, 0)
-    assert left.said(2.0, "about", 9000, forecast) == "about 1 min 30 s left"
+    assert left.said("about", 9000, forecast) == "about 1 min 30 s left"
     left.mark(300, 3.0)
-    assert left.said(3.0, "about", 9100, forecast) == "about 1 min 31 s left"  # which nobody notices
+    assert left.said("about", 9100, forecast) == "about 1 min 31 s left"  # which nobody notices
     left.mark(400, 4.0)
-    said = left.said(4.0, "about", 12_000, forecast)
+    said = left.said("about", 12_000, forecast)
     assert said == "about 2 min 00 s left, more than before, since the flow needs more steps than it seemed to"
     left.mark(500, 7.0)
-    said = left.said(7.0, "at least", 11_900, forecast)
+    said = left.said("at least", 11_900, forecast)
     assert said == "at least 3 min 58 s left, more than before, since a step takes 0.02 s in place of 0.01 s"
     left.mark(600, 9.0)
-    assert left.said(9.0, "about", 5000, forecast) == "about 2 min 05 s left"
+    assert left.said("about", 5000, forecast) == "about 2 min 05 s left"
 
 
 def test_steps_left_of_a_run_fall_as_it_goes(tmp_path):

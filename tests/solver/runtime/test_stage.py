@@ -223,6 +223,17 @@ def test_progress_tells_share_rate_and_time_left(caplog):
     assert "left, no fault so far" in line
 
 
+def test_progress_of_work_that_is_not_even_says_what_is_left_and_why_it_is_more(caplog):
+    with caplog.at_level(logging.INFO):
+        progress = Progress(logging.getLogger("trial-progress"), 200, "moments", every_s=0)
+        for done, left_s in ((20, 40.0), (30, 41.0), (40, 50.0), (50, 30.0)):
+            progress.update(done, "on the way", left_s)
+    ends = ["40 s left", "41 s left", "50 s left, more than before, since they take longer", "30 s left"]
+    for line, end in zip(caplog.messages, ends, strict=True):
+        assert line.endswith(f"moments/s, {end}, on the way")
+        assert "%" not in line
+
+
 def test_sources_follow_imports_through_the_project():
     assert sources("pipeline.files.volume") == [
         "pipeline/files/volume.py",
