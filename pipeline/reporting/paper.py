@@ -24,6 +24,8 @@ TEXT_PT = WIDTH_PT - 2 * EDGE_PT
 LINE = 1.35
 """Distance of lines over the size of letters."""
 GAP_PT, SIZE_PT, SMALL_PT = 6.0, 9.0, 7.5
+LONG = 60
+"""Letters of a value that is too long to stand beside another."""
 LEAST_PART = 0.65
 """Of its height, to which a picture may shrink so that it fits on the page."""
 SPARE = 1.03
@@ -82,6 +84,21 @@ class Paper:
                 left, deepest = left + width, max(deepest, self._down)
             self._down = deepest
         self._down += GAP_PT
+
+    def pairs(self, rows: Sequence[tuple[str, str]], title: str = "") -> None:
+        """Names with values, two beside each other, in the order of lines; long values below, over the whole width.
+
+        Parameters
+        ----------
+        rows : names and values.
+        title : above them.
+        """
+        short = [row for row in rows if len(row[1]) <= LONG]
+        lines = [(*short[k], *(short[k + 1] if k + 1 < len(short) else ("", ""))) for k in range(0, len(short), 2)]
+        if lines:
+            self.table(lines, (3, 2, 3, 2), (title, "", "", "") if title else ())
+        if long := [row for row in rows if len(row[1]) > LONG]:
+            self.table(long, (1, 4))
 
     def picture(self, png: Path, caption: str, highest_pt: float = 300.0) -> None:
         """A picture over the width of the page, or lower, with its caption; somewhat smaller where that saves a page.

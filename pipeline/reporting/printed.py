@@ -101,6 +101,11 @@ def _openings(table: Mapping[str, Any] | None) -> tuple[Sequence[str], Rows]:
     return ("opening", "role", *table["head"]), rows
 
 
-def _table(paper: Paper, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    if rows:
-        paper.table(rows, (3, 2) if len(rows[0]) == 2 else [1.0] * len(rows[0]), head)
+def _table(paper: Paper, head: Sequence[str], rows: Rows) -> None:
+    if rows and len(rows[0]) == 2:
+        paper.pairs([(name, value) for name, value in rows], head[0] if head else "")
+    elif rows:
+        columns = zip(*[head, *rows] if head else rows, strict=True)
+        paper.table(
+            rows, [max(len(word) for cell in column for word in ["", *cell.split()]) for column in columns], head
+        )

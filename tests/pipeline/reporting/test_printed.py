@@ -68,6 +68,26 @@ def test_a_picture_keeps_its_shape_and_shrinks_where_that_saves_a_page(tmp_path)
     assert all(LEAST_PART * full <= height <= full + 1e-9 for height in heights)
 
 
+def test_names_stand_two_beside_each_other_and_long_values_below():
+    """Half of the lines, so that a pulsatile case with a sac has less than eight pages."""
+    paper, rows = Paper("foot"), [(f"name {k}", f"{k} Pa") for k in range(9)]
+    paper.pairs([*rows[:4], ("notes", "much to say " * 20), *rows[4:]], "of the sac")
+    texts = {text.get_text(): text.get_position() for text in paper._pages[0].texts}
+    assert {word for row in rows for word in row} | {"notes", "of the sac"} <= texts.keys()
+    for left, right in zip(rows[:8:2], rows[1:8:2], strict=True):
+        assert texts[left[0]][1] == texts[right[0]][1]
+        assert texts[left[0]][0] < texts[left[1]][0] < texts[right[0]][0] < texts[right[1]][0]
+    assert texts["notes"][1] < texts["name 8"][1]
+
+
+def test_columns_are_as_wide_as_their_words():
+    paper = Paper("foot")
+    head = ("opening", "role", *["mean speed (m/s)"] * 7, "Reynolds number", "Womersley number")
+    printed._table(paper, head, [("inlet", "inlet", *["1.23"] * 9)])
+    words = {word for text in paper._pages[0].texts for word in text.get_text().split()}
+    assert words == {word for cell in (*head, "inlet", "1.23") for word in cell.split()}
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     place = tmp_path_factory.mktemp("printed")
