@@ -17,6 +17,7 @@ import sys
 import time
 from pathlib import Path
 
+from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from pipeline.case.beside import SECTIONS
@@ -45,6 +46,8 @@ try:
     AT_WORK = recover() if workflow.is_main_process else None
     cases = Cases(config, workflow.cores, workflow.is_main_process, read_studies)
     call = Programs(image_of(cases.config.container, workflow.deployment_settings))
+except WorkflowError:  # of workflow.cores alone
+    sys.exit("say how many cores to use: snakemake --cores all")
 except StageError as error:
     sys.exit(str(error))
 

@@ -50,9 +50,14 @@ class Running:
             return min(int(counted[1]) / 100, 1.0)
         if not self.left:
             return None
-        words = self.left.split()
-        left_s = sum(int(count) * SECONDS[unit] for count, unit in zip(words[::2], words[1::2], strict=True))
+        left_s = in_seconds(self.left)
         return self.for_s / (self.for_s + left_s) if self.for_s + left_s else 1.0
+
+
+def in_seconds(words: str) -> int:
+    """Of a time as :func:`solver.runtime.progress.in_time_units` writes it."""
+    parts = words.split()
+    return sum(int(count) * SECONDS[unit] for count, unit in zip(parts[::2], parts[1::2], strict=True))
 
 
 def live_line(running: Sequence[Running], counted: str, width: int, ascii_only: bool) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from reprlib import Repr
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from solver.runtime.checksums import BY_CHECKSUM, checksum
 from solver.runtime.errors import StageError
@@ -22,6 +22,17 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Point = tuple[Finite, Finite, Finite]
+Voxel = tuple[int, int, int]
+
+
+def several(given: Any) -> Any:
+    """A list of points, of which one may be given without the brackets of the list."""
+    flat = isinstance(given, list | tuple) and len(given) == 3 and not any(isinstance(x, list | tuple) for x in given)
+    return [given] if flat and not any(isinstance(each, dict) for each in given) else given
+
+
+Points = Annotated[tuple[Point, ...], BeforeValidator(several)]
+Voxels = Annotated[tuple[Voxel, ...], BeforeValidator(several)]
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 Name = Annotated[str, Field(pattern=f"^{_NAME}$")]
@@ -153,7 +164,8 @@ def _doubts(given: Any, taken: Any, place: tuple[str, ...] = ()) -> Iterator[tup
             within = taken[key] if isinstance(taken, dict) else getattr(taken, key)
             yield from _doubts(value, within, (*place, _brief(key)))
     elif isinstance(given, list | tuple):
-        for number, pair in enumerate(zip(given, taken, strict=True)):
+        listed = given if len(given) == len(taken) else several(given)
+        for number, pair in enumerate(zip(listed, taken, strict=True)):
             yield from _doubts(*pair, (*place, str(number)))
     elif isinstance(given, bool) and not isinstance(taken, bool):
         yield place, given, "input should be no true or false; write what is meant"
@@ -205,18 +217,34 @@ def _line(model: type[Section], location: Location, details: list[Any], source: 
     if detail["type"] == "extra_forbidden":
         known = _keys_at(model, detail["loc"][:-1])
         near = difflib.get_close_matches(str(location[-1])[:60], known, n=1, cutoff=0.5)
+        elsewhere = [each for each in dotted_keys(model) if each.endswith(f".{location[-1]}")]
         advice = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(known)}"
+        if elsewhere and not near:
+            advice = f"it stands in {' or '.join(elsewhere[:3])}"
         return f"{place}: unknown key (value {_short(detail['input'])}); {advice}"
     if detail["type"] == "missing":
+        if isinstance(location[-1], int):
+            whole = _placed(source, path.rpartition(".")[0])
+            return f"{whole}: its number {location[-1] + 1} is missing; give it, too"
         return f"{place}: missing; give it, it has no default"
     about_several = detail["type"] == "value_error" and isinstance(detail["input"], dict)
     value = "" if about_several else f" = {_short(detail['input'])}"
     unit = _unit(path)
-    hint = f" (a plain number in {unit})" if unit and isinstance(detail["input"], str) else ""
+    hint = (
+        f" (a plain number in {unit})"
+        if unit and isinstance(detail["input"], str) and detail["type"] != "tuple_type"
+        else ""
+    )
+    if detail["type"] in OF_MAPPINGS and (known := _keys_at(model, detail["loc"])):
+        hint = f" ({', '.join(known)})"
+        if location[-1] in known:
+            hint = f"; a name stands above {location[-1]}, or '*' for all: {{'*': {{{location[-1]}: {value[3:]}}}}}"
     return f"{place}{value}: {_reason(details)}{hint}"
 
 
 ASKS = "input should be "
+OF_MAPPINGS = ("model_type", "dict_type", "model_attributes_type")
+"""What pydantic calls a value where a mapping should be."""
 
 
 def _reason(details: list[Any]) -> str:
@@ -228,8 +256,12 @@ def _reason(details: list[Any]) -> str:
 
 def _said(detail: Any) -> str:
     """What pydantic says, where its words are not those of a case file in such words."""
-    if detail["type"] in ("model_type", "dict_type", "model_attributes_type"):
+    if detail["type"] in OF_MAPPINGS:
         return f"{ASKS}a mapping of keys to values"
+    if detail["type"] == "tuple_type":
+        return f"{ASKS}a list in brackets; a point is [x, y, z]"
+    if detail["input"] == "None":
+        return f"{ASKS}null where nothing is meant"
     if detail["type"] == "union_tag_invalid":
         key, tag = detail["ctx"]["discriminator"].strip("'"), _brief(detail["ctx"]["tag"])
         return f"its key {key} is {tag!r}; give one of {detail['ctx']['expected_tags']}"

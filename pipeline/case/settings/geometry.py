@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pipeline.case.settings.base import Name, NonNegative, Point, Positive, Section
+from pipeline.case.settings.base import Name, NonNegative, Point, Points, Positive, Section
 
 
 class OpeningSettings(Section):
@@ -71,10 +71,8 @@ class SurfaceSettings(Section):
     min_radius_mm: NonNegative = Field(
         0.0, description="ends are cut where the vessel has this radius or two voxels, thinner branches stay closed"
     )
-    closed_mm: tuple[Point, ...] = Field(
-        (), description="points; the end of the vessel nearest to each stays closed, LPS mm"
-    )
-    opened_mm: tuple[Point, ...] = Field(
+    closed_mm: Points = Field((), description="points; the end of the vessel nearest to each stays closed, LPS mm")
+    opened_mm: Points = Field(
         (),
         description="points; the end of the vessel nearest to each is an opening, though it bulges, is short or no"
         " section there is round enough, LPS mm",

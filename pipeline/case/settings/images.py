@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.case.settings.base import Finite, Point, Positive, Section, existing_file
+from pipeline.case.settings.base import Finite, Point, Points, Positive, Section, Voxels, existing_file
 
 Policy = Literal["refuse", "resample"]
 
@@ -70,10 +70,8 @@ class VoxelBox(Section):
 class Seeds(Section):
     """Points, each way of giving them optional."""
 
-    seeds_mm: tuple[Point, ...] = Field((), description="points in the lumen, LPS mm")
-    seeds_voxel: tuple[tuple[int, int, int], ...] = Field(
-        (), description="voxels x, y, z of the loaded volume in the lumen"
-    )
+    seeds_mm: Points = Field((), description="points in the lumen, LPS mm")
+    seeds_voxel: Voxels = Field((), description="voxels x, y, z of the loaded volume in the lumen")
     seeds_file: str | None = Field(None, description="3D Slicer markups file (.mrk.json) with points in the lumen")
 
     @field_validator("seeds_file", "background_file", check_fields=False)
@@ -153,10 +151,8 @@ class SegmentSettings(Seeds):
         " seeds; level-set: fast marching, then a geodesic active contour; random-walker, watershed: between vessel and"
         " background seeds; vesselness: threshold within tubes",
     )
-    background_mm: tuple[Point, ...] = Field((), description="points outside the lumen, LPS mm")
-    background_voxel: tuple[tuple[int, int, int], ...] = Field(
-        (), description="voxels x, y, z of the loaded volume outside the lumen"
-    )
+    background_mm: Points = Field((), description="points outside the lumen, LPS mm")
+    background_voxel: Voxels = Field((), description="voxels x, y, z of the loaded volume outside the lumen")
     background_file: str | None = Field(None, description="3D Slicer markups file with points outside the lumen")
     cut_planes: tuple[CutPlane, ...] = Field(
         (), description="discs that the lumen does not cross: part it from vessels or bone that it touches"

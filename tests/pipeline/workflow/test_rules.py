@@ -63,6 +63,13 @@ def snakemake(folder: Path, *options: str, **environment: str) -> subprocess.Com
     return run_workflow(folder, "--cores", "2", *options, **environment)
 
 
+def test_without_cores_one_line_says_what_to_type(tmp_path):
+    done = run_workflow(tmp_path, *ELSEWHERE)
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1] == "say how many cores to use: snakemake --cores all"
+    assert "Error" not in done.stderr
+
+
 def test_the_snakefile_is_short_and_tells_its_commands():
     text = (ROOT / "Snakefile").read_text()
     assert text.count("\n") < 150
