@@ -41,7 +41,7 @@ from solver.run.prolongation import Prolongation
 from solver.run.setup import drive, find_device, foresee, likely_in_words
 from solver.run.simulation import CoarseHelp, Simulation
 from solver.run.start import Start
-from solver.run.time_left import Later
+from solver.run.time_left import CORNER_LOOPS, Later
 from solver.run.units import MAX_GRID_REYNOLDS
 from solver.runtime.errors import StageError
 
@@ -204,6 +204,7 @@ def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
     except (NotHalved, DivergenceError) as reason:
         simulation.log.info("note: no start from twice the spacing: %s", reason)
         return None
+    simulation.time_left.compiled_s = coarse.run.time_left.compiled_s
     rows, expected = coarse.run.monitor.rows, simulation.expected_from(start).steps
     simulation.log.info(
         "start from twice the spacing: %d steps there, residual %.2g%s; about %d steps are expected here, %s",
@@ -272,15 +273,15 @@ def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
         simulation.coarse_help,
         simulation.log.getChild("coarser"),
         ends_unsteady=True,
-        later=_later(simulation),
+        later=_what_follows(simulation),
     )
 
 
-def _later(fine: Simulation) -> Later:
-    """What follows the coarse run: the fine one from its flow. All but the finest run have the same loops."""
+def _what_follows(fine: Simulation) -> Later:
+    """After the coarse run: the fine one from its flow. All but the finest run have the same loops."""
     expected, later = fine.expected_from(COARSE), fine.later
-    compile_s = later.compile_s if fine.ends_unsteady else expected.compile_s
-    return Later(later.steps_s + expected.seconds - expected.compile_s, compile_s)
+    loops = later.loops if fine.ends_unsteady else CORNER_LOOPS if fine.plan.q == 27 else 1.0
+    return Later(later.steps_s + expected.seconds - expected.compile_s, loops)
 
 
 def _scales(fine: Plan, coarse: Plan) -> tuple[Reals, Reals]:
