@@ -198,10 +198,13 @@ class Shared:
             if block is not None:
                 yield index_of(self.shape, self.split, lead, first, last), block
 
-    def pick(self, places: NDArray[np.signedinteger], split: tuple[int, ...]) -> NDArray[Any]:
-        """Numbers at some of the own places, (..., K)."""
+    def pick(
+        self, places: NDArray[np.signedinteger], split: tuple[int, ...], into: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        """Numbers at some of the own places, (..., K), put where they are to stand, if that is there."""
         assert split == self.split
-        return np.asarray(self.values[..., self.order[np.searchsorted(self.places, places, sorter=self.order)]])
+        rows = self.order[np.searchsorted(self.places, places, sorter=self.order)]
+        return np.take(self.values, rows, axis=-1, out=into, mode="clip")  # which needs no copy
 
     def whole(self) -> NDArray[Any]:
         """All of it, on all ranks."""

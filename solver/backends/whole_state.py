@@ -104,16 +104,14 @@ class WholeState:
                 found[name] = np.asarray(array)
                 continue
             where, split = getattr(part, places), self._split(name, array.shape)
-            plain = isinstance(array, np.ndarray)
-            values = array.reshape(split)[..., where] if plain else array.pick(where, split)
             if name in held and not held[name].size:
-                values = values[..., :0]
+                found[name] = _picked(array, where, split)[..., :0]  # for which all ranks read
             elif name in ("populations", "omega"):
                 size = lattice.slots if name == "populations" else lattice.stride
-                own = np.full(size, self._at_rest(name), array.dtype)
-                self._nodes(name, own, lattice.stride, lattice.count)[:] = values
-                values = own
-            found[name] = values
+                found[name] = own = np.full(size, self._at_rest(name), array.dtype)
+                _picked(array, where, split, self._nodes(name, own, lattice.stride, lattice.count))
+            else:
+                found[name] = _picked(array, where, split)
         return found
 
     def _places(self, name: str, array: NDArray[Any]) -> str | None:
@@ -157,3 +155,16 @@ def _places(name: str) -> str | None:
     if name.startswith("mean-"):
         return None if name.endswith("/count") else ROWS
     return PLACES.get(name)
+
+
+def _picked(
+    array: Any, where: NDArray[np.signedinteger], split: tuple[int, ...], into: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Numbers at some places of an array, or of what gives them, put where they are to stand, if that is there."""
+    if not isinstance(array, np.ndarray):
+        picked: NDArray[Any] = array.pick(where, split, into)
+        return picked
+    if into is None:
+        return array.reshape(split)[..., where]
+    into[...] = array.reshape(split)[..., where]
+    return into

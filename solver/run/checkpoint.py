@@ -212,15 +212,17 @@ class Stored:
         for rows in row_blocks(self.shape[0]):
             yield self.read((rows,))
 
-    def pick(self, places: NDArray[np.int64], split: tuple[int, ...]) -> NDArray[Any]:
+    def pick(self, places: NDArray[np.int64], split: tuple[int, ...], into: NDArray[Any] | None = None) -> NDArray[Any]:
         """Numbers at some places along the last axis of an array that is stored flat or in its shape, (..., K).
 
         Parameters
         ----------
         places : (K,) of them.
         split : shape of the array.
+        into : where they are put, if that is there.
         """
-        found, order = np.empty((*split[:-1], len(places)), self.dtype), np.argsort(places)
+        found = np.empty((*split[:-1], len(places)), self.dtype) if into is None else into
+        order = np.argsort(places)
         ascending = places[order]
         for lead, first, last in pieces_of(split):
             block = self.read(index_of(self.shape, split, lead, first, last))
