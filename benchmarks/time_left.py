@@ -51,7 +51,7 @@ def of_stage(log: Path, record: dict[str, Any]) -> dict[str, Any]:
     """
     seconds = record["seconds"] + START_S
     lines = lines_of(log, datetime.fromisoformat(record["started"]))
-    shown = [(at, in_seconds(found[1]), said) for at, said in lines if (found := LEFT.search(said))]
+    shown = [(at, in_seconds(match[1]), said) for at, said in lines if (match := LEFT.search(said))]
     by_then = [(at, left) for at, left, _ in shown if at <= seconds / 5 + 0.5]
     found: dict[str, Any] = {"stage": record["stage"], "seconds": round(seconds, 1), "shown_s": None}
     if by_then:

@@ -23,7 +23,9 @@ WIDTH_PT, HEIGHT_PT, EDGE_PT = 595.0, 842.0, 48.0
 TEXT_PT = WIDTH_PT - 2 * EDGE_PT
 LINE = 1.35
 """Distance of lines over the size of letters."""
-GAP_PT, SIZE_PT, SMALL_PT = 6.0, 9.0, 7.5
+GAP_PT, SIZE_PT, SMALL_PT, SMALLEST_PT = 6.0, 9.0, 7.5, 6.5
+FEW, MANY = 3, 9
+"""Columns of a table up to which letters are as in text, and from which on they are the smallest."""
 LONG = 60
 """Letters of a value that is too long to stand beside another."""
 LEAST_PART = 0.65
@@ -74,7 +76,7 @@ class Paper:
         """
         widths = [TEXT_PT * share / sum(shares) for share in shares]
         for k, row in enumerate([head, *rows] if head else rows):
-            size, weight = SMALL_PT if len(widths) > 3 else SIZE_PT, "bold" if head and not k else "normal"
+            size, weight = _size_pt(len(widths)), "bold" if head and not k else "normal"
             cells = [_wrapped(cell, size, width - GAP_PT, weight) for cell, width in zip(row, widths, strict=True)]
             self._need(LINE * size * max(map(len, cells)))
             start, left, deepest = self._down, EDGE_PT, self._down
@@ -161,6 +163,20 @@ class Paper:
         if self._down + height_pt > HEIGHT_PT - EDGE_PT:
             self._pages.append(Figure(figsize=(WIDTH_PT / 72, HEIGHT_PT / 72)))
             self._down = EDGE_PT
+
+
+def _size_pt(columns: int) -> float:
+    """Of letters in a table."""
+    return SIZE_PT if columns <= FEW else SMALL_PT if columns <= MANY else SMALLEST_PT
+
+
+def by_words(rows: Sequence[Sequence[str]]) -> list[float]:
+    """Shares of the columns of a table in which no word is parted, if that can be."""
+    size = _size_pt(len(rows[0]))
+    return [
+        GAP_PT + max((_advance(word, "bold") * size for cell in column for word in cell.split()), default=0.0)
+        for column in zip(*rows, strict=True)
+    ]
 
 
 def _wrapped(text: str, size_pt: float, width_pt: float, weight: str = "normal") -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from pipeline.reporting.captions import caption
 from pipeline.reporting.case_evidence import files_in, read_evidence
 from pipeline.reporting.content import context
-from pipeline.reporting.paper import Paper
+from pipeline.reporting.paper import Paper, by_words
 from pipeline.reporting.tables import Rows
 
 ASSUMED = (
@@ -105,7 +105,4 @@ def _table(paper: Paper, head: Sequence[str], rows: Rows) -> None:
     if rows and len(rows[0]) == 2:
         paper.pairs([(name, value) for name, value in rows], head[0] if head else "")
     elif rows:
-        columns = zip(*[head, *rows] if head else rows, strict=True)
-        paper.table(
-            rows, [max(len(word) for cell in column for word in ["", *cell.split()]) for column in columns], head
-        )
+        paper.table(rows, by_words([head, *rows] if head else rows), head)

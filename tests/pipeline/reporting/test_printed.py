@@ -82,8 +82,9 @@ def test_names_stand_two_beside_each_other_and_long_values_below():
 
 def test_columns_are_as_wide_as_their_words():
     paper = Paper("foot")
-    head = ("opening", "role", *["mean speed (m/s)"] * 7, "Reynolds number", "Womersley number")
-    printed._table(paper, head, [("inlet", "inlet", *["1.23"] * 9)])
+    head = ("opening", "role", "imposed (mL/s)", "share of the flow (%)", "largest flow (mL/s)")
+    head += (*["mean speed (m/s)"] * 5, "Reynolds number", "Reynolds number at peak flow", "Womersley number")
+    printed._table(paper, head, [("inlet", "inlet", *["1.23"] * 11)])
     words = {word for text in paper._pages[0].texts for word in text.get_text().split()}
     assert words == {word for cell in (*head, "inlet", "1.23") for word in cell.split()}
 
