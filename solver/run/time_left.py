@@ -31,8 +31,6 @@ DOUBT = 0.4
 It grows with the log of how much farther it goes: what is left settles no faster than what was seen."""
 LEAST_ROWS = 5
 """Rows after the ramp before which they tell nothing."""
-MOST_PACE = 3.0
-"""Times the expected time of a step at most by which the steps of a run tell of those of another lattice."""
 CORNER_LOOPS = 2.3
 """Time to compile loops of 27 velocities with cumulants over that of 19: 28 s against 12 beside other programs."""
 
@@ -177,15 +175,14 @@ class TimeLeft:
         return sum(seconds for seconds, _ in stretches) / sum(steps for _, steps in stretches)
 
     def seconds(self, steps: float, forecast: Forecast) -> float:
-        """Time of so many steps that are left and of what comes later, which goes as much slower or faster than
-        expected as the run's own steps, s.
+        """Time of so many steps that are left and of what comes later, s. Its steps are those of the forecast: a small
+        lattice tells nothing of them.
         """
         step_s = self.step_s(forecast)
         if self._first and self.later.loops:
             step, took_s = self._first
             self.compiled_s = max(self.compiled_s, took_s - step * step_s)
-        pace = min(max(step_s / forecast.step_s, 1 / MOST_PACE), MOST_PACE)
-        return steps * step_s + pace * self.later.steps_s + self.later.loops * self.compiled_s
+        return steps * step_s + self.later.steps_s + self.later.loops * self.compiled_s
 
     def said(self, words: str, steps: float, forecast: Forecast) -> str:
         """The time left in words, with the reason where it is more than was said last.
