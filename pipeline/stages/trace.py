@@ -179,7 +179,7 @@ def _forwards(
     start = lattice.place(points_mm)
     spread = Particles.at(start, np.full(len(start), clock.shown_s), clock.limit_s)
     stretches = clock.stretches_s(field, max(MAX_SAMPLES // max(len(seeds), 1), 1))
-    progress, done = Progress(log, sum(map(len, stretches)), "moments"), 0
+    progress, done = Progress(log, sum(map(len, stretches)), "moments", every_s=2.0), 0
     for stops in stretches:
         on_way = recorder.advance(stops)
         if stops[-1] > clock.shown_s:
