@@ -201,7 +201,14 @@ class Shared:
     def pick(
         self, places: NDArray[np.signedinteger], split: tuple[int, ...], into: NDArray[Any] | None = None
     ) -> NDArray[Any]:
-        """Numbers at some of the own places, (..., K), put where they are to stand, if that is there."""
+        """Numbers at some of the own places, (..., K).
+
+        Parameters
+        ----------
+        places : (K,) along the last axis of the whole.
+        split : shape of the whole.
+        into : where they are put; a new array if not given.
+        """
         assert split == self.split
         rows = self.order[np.searchsorted(self.places, places, sorter=self.order)]
         return np.take(self.values, rows, axis=-1, out=into, mode="clip")  # which needs no copy

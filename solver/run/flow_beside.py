@@ -51,7 +51,7 @@ class FlowBeside(UnwrittenFlow):
         self._written = self._thread.submit(self._writer.append_made, time_s, make)
 
     def mix_made(self, step: int, make: Made, part: float) -> None:
-        """Begin to mix the state whose fields `make` gives into a time step."""
+        """Begin to mix the state whose fields `make` gives into a time step, see :meth:`FlowWriter.mix`."""
         self.wait()
         self._written = self._thread.submit(self._writer.mix_made, step, make, part)
 

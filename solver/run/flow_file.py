@@ -176,7 +176,9 @@ class FlowWriter:
         self.append(time_s, *make())
 
     def mix_made(self, step: int, make: Made, part: float) -> None:
-        """Mix the state whose fields `make` gives into a time step, likewise."""
+        """Mix the state whose fields `make` gives into a time step, likewise; the other parameters are those of
+        :meth:`mix`.
+        """
         self.mix(step, *make(), part=part)
 
     def wait(self) -> None:
