@@ -66,6 +66,7 @@ from tests.support.drawn_flows import DENSITY, KINDS, VISCOSITY, drawn_flow  # n
 
 FACTORS = (0.5, 0.7, 1.4, 2.0)
 """Of the flow, at which the truth runs."""
+NODES_ACROSS = ReducedSettings().nodes_across
 LOG = logging.getLogger("reduced model")
 
 
@@ -187,8 +188,8 @@ def stated(given: Given, factor: float, outlets: dict[str, Any] | None = None) -
     return SolveSettings.model_validate(values | ({"outlets": outlets} if outlets else {}))
 
 
-def fitted(given: Given, case: Solved, tree: Tree) -> ReducedModel:
-    """The model, as the workflow would find it."""
+def fitted(given: Given, case: Solved, tree: Tree, coarse: float) -> ReducedModel:
+    """The model, as the workflow would find it with so many nodes across on the coarse lattice."""
     numbers = case.summary["numbers"]
     leaving = {each["name"]: each["flow_ml_s"] for each in case.indices["openings"] if each["role"] == "outlet"}
     vessel = Vessel(
@@ -200,7 +201,7 @@ def fitted(given: Given, case: Solved, tree: Tree) -> ReducedModel:
         {name: flow / sum(leaving.values()) for name, flow in leaving.items()},
         given.patches,
     )
-    settings = ReducedSettings(flows=(0.5, 2.0))
+    settings = ReducedSettings(flows=(0.5, 2.0), nodes_across=coarse)
     others = [
         computed(
             vessel,
@@ -266,14 +267,21 @@ def divided(given: Given, nodes: Any, tree: Tree, case: Solved, model: ReducedMo
     return found
 
 
-def measured(given: Given, across: float, factors: Sequence[float] = FACTORS) -> dict[str, Any]:
-    """A vessel's model beside its runs at these parts of its flow."""
+def measured(given: Given, across: float, coarse: float, factors: Sequence[float] = FACTORS) -> dict[str, Any]:
+    """A vessel's model beside its runs at these parts of its flow.
+
+    Parameters
+    ----------
+    given : the vessel.
+    across, coarse : nodes across its narrowest place, of the case and wanted of the runs that the model is fitted to.
+    factors : of the flow, of the truth.
+    """
     tree = hl.centreline(given.surface)
     lattice = hl.voxelize(given.surface, spacing_mm=given.spacing_mm or given.narrowest_mm / across)
     nodes, _ = decompose(lattice, given.surface.mesh, given.surface.openings, patches=given.patches)
     case = run(given, nodes, tree, 1.0)
     began = time.perf_counter()
-    model = fitted(given, case, tree)
+    model = fitted(given, case, tree, coarse)
     fitting, began = time.perf_counter() - began, time.perf_counter()
     answered(model, What(2.0))
     answering = time.perf_counter() - began
@@ -338,6 +346,7 @@ def parse_options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--times", type=float, default=1.0, help="the flow of named vessels, by that of their cases")
     parser.add_argument("--factors", nargs="+", type=float, default=FACTORS, help="of the flow, of the truth")
     parser.add_argument("--across", type=float, default=16.0, help="nodes of the case's lattice across the narrowest")
+    parser.add_argument("--coarse", type=float, default=NODES_ACROSS, help="reduced.nodes_across")
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--commit", help="of what was run, where git cannot tell it")
     options = parser.parse_args(words)
@@ -355,7 +364,7 @@ def main() -> None:
     file = options.json or default_file("reduced-model", results["hardware"])
     for make in makers:
         try:
-            results["records"].append(measured(make(), options.across, options.factors))
+            results["records"].append(measured(make(), options.across, options.coarse, options.factors))
         except StageError as error:
             results["records"].append({"refused": str(error)})
         print({key: value for key, value in results["records"][-1].items() if key != "model"}, flush=True)
@@ -368,10 +377,12 @@ def main() -> None:
             f"{each['square_part']:.0%}",
             *(f"{largest(each['errors'], key):.1%}" for key in ("total", "static", "share", "one_run")),
             f"{each['coarse_error']:+.1%}",
+            f"{each['misfit']:.1%}",
+            "yes" if each["reservations"] else "no",
         ]
         for each in known
     ]
-    head = ["vessel", "Re", "square part", "total", "static", "share", "one run alone", "coarse lattice"]
+    head = ["vessel", "Re", "square part", "total", "static", "share", "one run alone", "coarse lattice", "fit", "told"]
     print(table(head, rows))
     print(f"{sum(largest(each['errors'], 'total') < 0.05 for each in known)} of {len(known)} within 5 %; {file}")
 

@@ -133,7 +133,7 @@ def computed(case: Case, given: MemberInput, log: logging.Logger) -> Member:
         or "nothing changed",
     )
     try:
-        surface, openings = _surface(case, settings, variables, drawn, given.member)
+        surface, openings = surface_of(case, settings, variables, drawn, given.member)
         varied = with_variation(given.solve, settings, case.openings, variables, drawn)
         varied = varied.model_copy(update={"steady_tolerance": SETTLED * varied.steady_tolerance})
         nodes = nodes_of(surface, openings, ratio * case.spacing_mm, given.decompose, case.patches)
@@ -150,7 +150,7 @@ def _times(case: Case, own: SolveSettings, varied: SolveSettings) -> float:
     return read_waveforms(case.openings, varied).mean_ml_s / read_waveforms(case.openings, own).mean_ml_s
 
 
-def _surface(
+def surface_of(
     case: Case,
     settings: UncertaintySettings,
     variables: tuple[Variable, ...],

@@ -39,7 +39,7 @@ class UncertaintySettings(Section):
     )
     roughness_length_mm: Positive | None = Field(
         None,
-        description="length over which that is alike; none: 1.1 voxels, or without an image the diameter of the"
+        description="length over which that is alike; none: 1.35 voxels, or without an image the diameter of the"
         " smallest opening",
     )
     inflow_cv: NonNegative = Field(
