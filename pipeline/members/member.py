@@ -159,6 +159,12 @@ def surface_of(
 ) -> tuple[Mesh, tuple[Opening, ...]]:
     """The surface of a member, its wall moved by what all of it has in common and by a field along it.
 
+    Parameters
+    ----------
+    case, settings : of what varies.
+    variables, drawn : of the members, and the member's row of standard normal numbers, (variables,).
+    member : its number; 0 has nothing changed.
+
     Raises
     ------
     StageError

@@ -177,7 +177,7 @@ def test_cycle_has_factors_for_intervals_as_long_as_a_step_of_the_network(around
     assert interval > longest / 3 - 2
 
 
-def test_friction_of_layers_is_taken_from_what_a_coupled_inlet_finds(around, tmp_path):
+def test_friction_of_layers_is_taken_from_what_a_coupled_inlet_finds_on_its_cap(around, tmp_path):
     """And no other layers are there, although the flow turns back."""
     plan = planned(around, tmp_path, viscosity_pa_s=1e-4)
     layers = {each.opening: each for each in plan.layers}
@@ -185,8 +185,8 @@ def test_friction_of_layers_is_taken_from_what_a_coupled_inlet_finds(around, tmp
     schedule = plan.boundary_schedule
     own = around.impedance_mmhg_s_ml["in"] / plan.units.resistance_mmhg_s_ml
     friction = layers[0].resistance * layers[0].upstream_of_cap
-    assert schedule.inlet_feedback.rule[0, 1] == pytest.approx(own - friction, rel=1e-12)
-    assert 0 < friction < own
+    assert schedule.inlet_feedback.rule[0, 1] == pytest.approx(own + plan.to_caps[0] - friction, rel=1e-12)
+    assert 0 < plan.to_caps[0] < friction < own
     assert schedule.reversing == ()
     assert not any("turns back" in note for note in plan.notes)
 
