@@ -23,8 +23,9 @@ OFF, STEP = 0.15, 0.05
 """How far from its mean at the wall, in the contrast, the level at which a blurred lumen keeps its volume may lie, and
 the step by which it is sought."""
 
-LEAST_PART = 1e-3
-"""Weight of a voxel beside the wall that the lumen fills as a whole, or not at all; that of others is 1/4 at most."""
+LEAST_PART = 0.01
+"""Weight of a voxel beside the wall that the lumen fills as a whole, or not at all; that of others is 1/4 at most. In a
+sharp image noise alone seems to fill voxels in part, by about as much: with less, those of one side would decide."""
 
 STEPS, ALIKE, SAME = 8, 0.01, 0.001
 """Steps of such a search, and where it ends: a change of the blur by a part, or of a level."""

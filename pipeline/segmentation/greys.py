@@ -21,6 +21,8 @@ GAMMA = 2.2
 def record_of_greys(loaded: Volume, found: Levels, growth_per_percent: float) -> dict[str, Any] | None:
     """What ``segmentation.json`` holds of an image of 256 greys, with the words of the check; None of another.
 
+    Not asked for series of a scanner, whose numbers are those that it measured.
+
     Parameters
     ----------
     loaded : the image as it was given.

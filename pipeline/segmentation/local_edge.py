@@ -200,7 +200,7 @@ def _edge(
             break
         found = unbiased_share(share, filled(occupancy(share - level, inside, 0.0, 1.0)), here.depth, length)
         wall = inside & ~ndimage.binary_erosion(inside, border_value=1)
-        if float(np.median(found.seen[wall])) < DIMMEST:
+        if not wall.any() or float(np.median(found.seen[wall])) < DIMMEST:
             break
         moved = float(np.abs(found.level - level)[wall].mean())
         level, blurred = found.level, found.blur

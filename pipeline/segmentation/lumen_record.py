@@ -13,7 +13,6 @@ from pipeline.segmentation.blur import blur, unbiased_lower, wall_slope
 from pipeline.segmentation.blur_left_open import record_of_open_volume
 from pipeline.segmentation.dark_sheet import dark_sheet, record_of_sheet
 from pipeline.segmentation.gap import gaps, record_of_gaps
-from pipeline.segmentation.greys import record_of_greys
 from pipeline.segmentation.leak import Row, plain_growing, sensitivity
 from pipeline.segmentation.left_vessel import Doubt
 from pipeline.segmentation.levels import Levels
@@ -125,7 +124,6 @@ def record_of(
     wall, other = _at_the_wall(problem, found, mask, intensity, radii), _of_other(problem, mask, intensity, blurred)
     places, lost = _of_places(problem, found, mask, intensity, wall, blurred), _lost_between_markers(problem, radii)
     cut_off = record_of_cut_off(problem, mask, intensity, loaded)
-    greys = record_of_greys(loaded, intensity, growth_per_percent)
     of_places = wall.get("local_edge") or {"change": 0.0}
     by_place = "layer" in of_places or abs(of_places["change"]) > WRONG  # then one level of all tells nothing else
     off = None if by_place else _off_the_edge(problem, found, unbiased, intensity, growth_per_percent)
@@ -150,14 +148,12 @@ def record_of(
         **places,
         "between_markers": lost,
         "cut_off": cut_off,
-        "greys": greys,
         "off_the_edge": off,
         "warnings": [
             *found.warnings,
             *(each["words"] for each in places.values() if each),
             *([lost["words"]] if lost and lost["share"] > WRONG else []),
             *([cut_off["words"]] if cut_off else []),
-            *([greys["words"]] if greys and greys["share"] > WRONG else []),
             *_of_brightness(problem, intensity, other, wall),
             *_thin(radii, filtered),
             *([off["words"]] if off and off["share"] > OFF_THE_EDGE else []),

@@ -26,6 +26,7 @@ from pipeline.segmentation.beyond_region import keeps_whole, record_of_beyond_re
 from pipeline.segmentation.bridging import bridged
 from pipeline.segmentation.contrast import check_contrast
 from pipeline.segmentation.dark_blood import read_inverted, record_of_inverted
+from pipeline.segmentation.greys import record_of_greys
 from pipeline.segmentation.leak import (
     LeakError,
     border_contact,
@@ -37,6 +38,7 @@ from pipeline.segmentation.leak import (
 from pipeline.segmentation.leak_advice import clear_of_leak
 from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, remedies
 from pipeline.segmentation.levels import Levels, dark_limit, levels
+from pipeline.segmentation.limits import WRONG
 from pipeline.segmentation.local_edge import EVEN, LOCAL
 from pipeline.segmentation.lumen_record import against_plain_growing, may_have_left, record_of
 from pipeline.segmentation.methods import find_lumen
@@ -270,6 +272,9 @@ def _found(
     record["warnings"] += may_have_left(doubts)
     record["beyond_region"] = beyond = record_of_beyond_region(problem, found.wall, mask, intensity, radii, loaded)
     record["warnings"] += [beyond["words"]] if beyond and not keeps_whole(beyond) else []
+    change = record["volume_change_per_percent_of_contrast"]
+    record["greys"] = greys = None if modality else record_of_greys(loaded, intensity, change)
+    record["warnings"] += [greys["words"]] if greys and greys["share"] > WRONG else []
     record |= {"voxels_given_back": (back := int(given_back.sum())), "voxels_filled": record["voxels_filled"] - back}
     record |= facts | {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
     return Segmentation(

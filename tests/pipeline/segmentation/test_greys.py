@@ -48,3 +48,5 @@ def test_a_vessel_behind_a_curve_fails_the_check(seed):
     assert abs(record["volume_ml"] / drawn.volume_ml - 1) > 0.03
     assert not check["passed"]
     assert check["advice"] in record["warnings"]
+    of_scanner = segment(filter_volume(drawn.image, FilterSettings()), settings, drawn.image, "MR").record
+    assert of_scanner["greys"] is None

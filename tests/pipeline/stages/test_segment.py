@@ -284,8 +284,10 @@ def test_bone_in_the_mask_is_warned_of(tube_in_air):
 def test_a_thin_vessel_is_warned_of(tube_in_air):
     voxels = tube_in_air.voxels.copy()
     voxels[18:25, :, :] = 0  # 3 of 10 slices stay
-    cut = segment(tube_in_air.with_voxels(voxels), in_box(seeds_voxel=((30, 20, 16),)), tube_in_air)
-    assert sum("thinner than 4 voxels" in warning for warning in cut.record["warnings"]) == 1
+    (warning,) = segment(tube_in_air.with_voxels(voxels), in_box(seeds_voxel=((30, 20, 16),)), tube_in_air).record[
+        "warnings"
+    ]
+    assert "thinner than 4 voxels" in warning
     assert segment(tube_in_air, in_box(), tube_in_air).record["warnings"] == []
 
 
