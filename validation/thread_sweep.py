@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from solver.backends.cuda.device import own_device
 from solver.backends.lattice_driver import LatticeDriver
 from solver.domain.nodes import Nodes, load
-from solver.run.flow_beside import flow_writer
+from solver.run.background_writer import flow_writer
 from solver.run.plan import Plan, make_plan
 from solver.run.schedule import even
 from solver.run.settings import SolveSettings, parse
@@ -165,9 +165,9 @@ def sweep_snapshots(
             alone(rows)
             writer.wait()
             waited = time.perf_counter()
-            fields = driver.passing_fields()
+            fields = driver.transient_fields()
             fetched = time.perf_counter()
-            writer.append_made(0.0, partial(in_si, fields, plan, driver.share))
+            writer.append_deferred(0.0, partial(in_si, fields, plan, driver.share))
             return time.perf_counter() - begin, fetched - waited
 
         for every in INTERVALS:

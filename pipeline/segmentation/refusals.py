@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refusals of seeds and of a lumen that cannot be trusted, each with what can be set."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy import ndimage
@@ -31,6 +32,9 @@ BRIGHT_PART = 0.01
 
 NEAREST_MM = 10.0
 """How far from a seed a better one is looked for."""
+
+MOST_SERIES = 3
+"""So many other series are named in a refusal."""
 
 
 @contextmanager
@@ -217,3 +221,21 @@ def _nearest_in_range(index: Index, volume: Volume, lower: float, upper: float, 
         return None
     x, y, z = candidates[np.argmin(distance_mm)].tolist()
     return x, y, z
+
+
+def other_series(facts: Mapping[str, Any]) -> str:
+    """Series of the same modality beside the one that was loaded, for a refusal; those with contrast agent first."""
+    others = [
+        each
+        for each in facts.get("series_seen") or ()
+        if each["series"] != facts["series"] and each["modality"] == facts["modality"] and not each["localizer"]
+    ]
+    if not others:
+        return ""
+    others.sort(key=lambda each: (not each.get("contrast_agent_recorded"), -each["files"]))
+    named = "; ".join(
+        f"load.series: '{each['series']}' (number {each['number']}, {each['files']} files"
+        f"{', contrast agent recorded' if each.get('contrast_agent_recorded') else ''})"
+        for each in others[:MOST_SERIES]
+    )
+    return f". Or another series of the images is meant: {named}"

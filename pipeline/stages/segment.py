@@ -9,7 +9,7 @@ much of a face of the region and is no vessel there, that opens into chambers.
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -53,6 +53,7 @@ from pipeline.segmentation.refusals import (
     check_filled,
     check_intensity,
     check_seeds,
+    other_series,
     without_bright_part,
 )
 from pipeline.segmentation.region_growing import Mask, centre_line, centres, fill_holes, occupancy
@@ -60,10 +61,6 @@ from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, background_places, 
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
-
-MOST_SERIES = 3
-"""So many other series are named in a refusal."""
-
 
 BY_PLACE = {"lower": None, "method": LOCAL}
 """Settings by which levels near each place decide alone."""
@@ -326,24 +323,6 @@ def _with_its_layers(mask: Mask, found: Lumen, problem: Problem) -> tuple[Mask, 
     return whole, whole & ~mask
 
 
-def _other_series(facts: Mapping[str, Any]) -> str:
-    """Series of the same modality beside the one that was loaded, for a refusal; those with contrast agent first."""
-    others = [
-        each
-        for each in facts.get("series_seen") or ()
-        if each["series"] != facts["series"] and each["modality"] == facts["modality"] and not each["localizer"]
-    ]
-    if not others:
-        return ""
-    others.sort(key=lambda each: (not each.get("contrast_agent_recorded"), -each["files"]))
-    named = "; ".join(
-        f"load.series: '{each['series']}' (number {each['number']}, {each['files']} files"
-        f"{', contrast agent recorded' if each.get('contrast_agent_recorded') else ''})"
-        for each in others[:MOST_SERIES]
-    )
-    return f". Or another series of the images is meant: {named}"
-
-
 def _compute(job: Job) -> None:
     settings = parse(SegmentSettings, job.settings, "--settings")
     filtered, loaded = Volume.read(job.inputs["filtered"]), Volume.read(job.inputs["volume"])
@@ -352,7 +331,7 @@ def _compute(job: Job) -> None:
     try:
         result = segment(filtered, settings, loaded, modality, job.log)
     except NoVesselError as error:
-        raise StageError(f"{error}{_other_series(facts)}") from None
+        raise StageError(f"{error}{other_series(facts)}") from None
     record = result.record
     if facts.get("inverted"):  # files of an earlier version do not say
         record["dark_blood"] = dark = record_of_inverted()

@@ -57,7 +57,7 @@ class Driver(Protocol):
     def fields(self) -> Fields:
         """Fields of the nodes of this process."""
 
-    def passing_fields(self) -> Fields:
+    def transient_fields(self) -> Fields:
         """The same, in memory that the next ones may take which are asked for so."""
 
     def average(self, number: int, restart: bool) -> None:

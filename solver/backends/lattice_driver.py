@@ -135,7 +135,7 @@ class LatticeDriver(ABC):
         self.read_fields(fields)
         return self.fetch(fields)
 
-    def passing_fields(self) -> Fields:
+    def transient_fields(self) -> Fields:
         """Fields of all nodes, whose memory the next ones may take."""
         return self.fields()
 

@@ -245,7 +245,7 @@ class DividedDriver(ABC):
         """Fields of the nodes of this process."""
         return self._gather(lambda driver: driver.fields())
 
-    def passing_fields(self) -> Fields:
+    def transient_fields(self) -> Fields:
         """Fields of the nodes of this process."""
         return self.fields()
 

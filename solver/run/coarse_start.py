@@ -34,7 +34,6 @@ from solver.domain.halving import NotHalved, halved
 from solver.domain.nodes import Nodes
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Given
-from solver.run.flow_file import UnwrittenFlow
 from solver.run.plan import Plan, make_plan
 from solver.run.plan_numbers import least_across
 from solver.run.prolongation import Prolongation
@@ -43,6 +42,7 @@ from solver.run.simulation import CoarseHelp, Simulation
 from solver.run.start import Start
 from solver.run.time_left import CORNER_LOOPS, Later
 from solver.run.units import MAX_GRID_REYNOLDS
+from solver.run.unwritten_flow import UnwrittenFlow
 from solver.runtime.errors import StageError
 
 LEAST_UPDATES = 3e8

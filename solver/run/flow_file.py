@@ -8,7 +8,6 @@ sigma = -(1 - 1/(2 tau)) Pi = 2 mu S, in the order XX, YY, ZZ, XY, YZ, XZ of VTK
 sigma.n is the traction of the wall on the fluid, against the flow; -sigma.n drags the wall along the flow.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +21,12 @@ from numpy.typing import NDArray
 from solver.backends.share import Index, Share
 from solver.domain.nodes import Nodes
 from solver.domain.whole import row_blocks
-from solver.run.vtkhdf import Steps, add_points, begin, give_lattice, write_lattice
+from solver.run.vtkhdf import Steps, add_points, begin, write_lattice
 from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
 from solver.runtime.errors import StageError
 from solver.runtime.outputs import require_room
 
-Made = Callable[[], tuple[NDArray[np.floating], ...]]
+MakeFields = Callable[[], tuple[NDArray[np.floating], ...]]
 """Gives the fields of a time step, as :meth:`FlowWriter.append` takes them."""
 
 FIELDS = {"velocity_m_s": 3, "pressure_pa": 1, "viscous_stress_pa": 6}
@@ -171,11 +170,11 @@ class FlowWriter:
         fields = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s)
         self._append(time_s, map(self._share.blocks, fields))
 
-    def append_made(self, time_s: float, make: Made) -> None:
+    def append_deferred(self, time_s: float, make: MakeFields) -> None:
         """Add the time step whose fields `make` gives, which may be asked for them later: see :meth:`wait`."""
         self.append(time_s, *make())
 
-    def mix_made(self, step: int, make: Made, part: float) -> None:
+    def mix_deferred(self, step: int, make: MakeFields, part: float) -> None:
         """Mix the state whose fields `make` gives into a time step, likewise; the other parameters are those of
         :meth:`mix`.
         """
@@ -266,57 +265,6 @@ class FlowWriter:
         self._file.close()
         if not error:
             write_checksum_trailer(self._path)
-
-
-class UnwrittenFlow(FlowWriter):
-    """A flow file that is not written: that of a run which is but a start."""
-
-    def __init__(self) -> None:
-        """Nothing to open."""
-
-    def append(self, *_: Any) -> None:
-        """No file."""
-
-    def mix(self, *_: Any, part: float = 0.0) -> None:
-        """No file."""
-
-    def average(self, *_: Any, statistics: Any = None) -> None:
-        """No file."""
-
-    def restore(self, taken: Mapping[str, Any]) -> None:
-        """No file."""
-
-    def start_over(self) -> None:
-        """No file."""
-
-    def __exit__(self, *_: Any) -> None:
-        """Nothing to close."""
-
-
-class FlowOfRank(UnwrittenFlow):
-    """What a rank does while the first one writes: it gives its own numbers.
-
-    Parameters
-    ----------
-    nodes, share : its part of the geometry, and its own nodes.
-    """
-
-    def __init__(self, nodes: Nodes, share: Share) -> None:
-        self._share = share
-        give_lattice(nodes)
-
-    def append(self, time_s: float, *fields: NDArray[np.floating]) -> None:
-        """Give those of a time step."""
-        for values in fields:
-            deque(self._share.blocks(values), maxlen=0)
-
-    def mix(self, *step_and_fields: Any, part: float = 0.0) -> None:
-        """Give those that are mixed in."""
-        self.append(*step_and_fields)
-
-    def average(self, *fields: NDArray[np.floating], statistics: Any = ()) -> None:
-        """Give means and statistics."""
-        self.append(0.0, *fields, *statistics)
 
 
 @dataclass(frozen=True)

@@ -58,16 +58,16 @@ class Results:
             self._driver.average(MEAN + 1 + snapshot, schedule.place(step)[0] == schedule.first_kept)
             return
         writer.wait()  # for the memory in which the next fields come
-        made = partial(self._in_si, self._driver.passing_fields(), plan)
+        made = partial(self._in_si, self._driver.transient_fields(), plan)
         if schedule.varies and (count := schedule.place(step)[0] - schedule.first_kept + 1) > 1:
-            writer.mix_made(snapshot, made, 1 / count)
+            writer.mix_deferred(snapshot, made, 1 / count)
             self.snapshots[snapshot] = step  # checkpoints keep each by its step
             return
         if snapshot == 0:
             writer.start_over()
             self.snapshots.clear()
         self.snapshots.append(step)
-        writer.append_made(step * plan.units.dt_s, made)
+        writer.append_deferred(step * plan.units.dt_s, made)
 
     def _note_limited(self, fields: Fields, plan: Plan) -> None:
         """Note at which part of all nodes the limiter acts."""

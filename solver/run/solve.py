@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from solver.domain.nodes import Nodes
+from solver.run.background_writer import flow_writer
 from solver.run.checkpoint import Checkpoints
 from solver.run.coarse_start import HELP
 from solver.run.coarser import choices, said
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Exchange, Given, Surroundings
 from solver.run.fallback import FIRST, Attempt
-from solver.run.flow_beside import flow_writer
 from solver.run.forecast import Forecast
 from solver.run.given_start import GivenFlow
 from solver.run.handover import Carried, OutgrownError, StaleError

@@ -28,7 +28,8 @@ from solver.domain import whole as blocks
 from solver.domain.excerpt import excerpt
 from solver.ranks.rank import SharedCheckpoints
 from solver.run import checkpoint, vtkhdf
-from solver.run.flow_file import FlowOfRank, FlowStatistics, FlowWriter
+from solver.run.flow_file import FlowStatistics, FlowWriter
+from solver.run.unwritten_flow import FlowOfRank
 from tests.support.geometries import closed_box, numbers, observe
 from tests.support.in_memory import InMemory
 

@@ -21,10 +21,11 @@ from solver.domain import whole
 from solver.domain.halving import halved
 from solver.domain.part_file import load_part
 from solver.run import vtkhdf
-from solver.run.flow_file import FlowOfRank, FlowWriter
+from solver.run.flow_file import FlowWriter
 from solver.run.plan import make_plan
 from solver.run.prolongation import Prolongation
 from solver.run.setup import drive
+from solver.run.unwritten_flow import FlowOfRank
 from tests.support.solve_settings import settings
 
 BLOCK = 1000

@@ -64,8 +64,8 @@ class Bundle:
         ]
 
 
-class Landing:
-    """Memory of the host into which the device writes by itself: several times as fast as into newly allocated memory.
+class PinnedMemory:
+    """Page-locked memory of the host, into which a device copies several times as fast as into newly allocated memory.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from solver.backends.buffers import Buffers, Places
 from solver.backends.cuda.boundary_pass import Boundaries, make_boundary_pass, outlets_first
-from solver.backends.cuda.bundle import Bundle, Landing
+from solver.backends.cuda.bundle import Bundle, PinnedMemory
 from solver.backends.cuda.device import (
     OBSERVATION_BLOCKS,
     SUM_THREADS,
@@ -104,7 +104,7 @@ class CudaDriver(LatticeDriver):
         self._script = Bundle(self.queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
         self.feedback = Feedback(lattice, storage, self.queue)
         self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
-        self._before, self._landing = send(np.zeros((3, lattice.count), real)), Landing(self.queue.stream)
+        self._before, self._pinned = send(np.zeros((3, lattice.count), real)), PinnedMemory(self.queue.stream)
         self._prepare_isotropy(storage)
 
     def _prepare_isotropy(self, storage: str) -> None:
@@ -333,11 +333,11 @@ class CudaDriver(LatticeDriver):
         """An array of numbers on the device."""
         return cuda.device_array(shape, self.lattice.real)
 
-    def passing_fields(self) -> Fields:
-        """Fields of all nodes, in memory into which the device writes by itself."""
+    def transient_fields(self) -> Fields:
+        """Fields of all nodes, in page-locked memory that the next ones take."""
         fields = self.room()
         self.read_fields(fields)
-        return self._landing.fetch(fields)
+        return self._pinned.fetch(fields)
 
     def read_fields(self, fields: Fields) -> None:
         """Write the present fields into arrays on the device."""

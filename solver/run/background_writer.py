@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from solver.backends.driver import Driver
 from solver.domain.nodes import Nodes
-from solver.run.flow_file import FlowOfRank, FlowWriter, Made, StoredRows, UnwrittenFlow
+from solver.run.flow_file import FlowWriter, MakeFields, StoredRows
+from solver.run.unwritten_flow import FlowOfRank, UnwrittenFlow
 
 
-class FlowBeside(UnwrittenFlow):
+class BackgroundFlowWriter(UnwrittenFlow):
     """A flow file, of whose snapshots one may be on its way. All that is asked of the file next waits for that, and
     gets the error with which it ended.
 
@@ -45,15 +46,15 @@ class FlowBeside(UnwrittenFlow):
         if written:
             written.result()
 
-    def append_made(self, time_s: float, make: Made) -> None:
+    def append_deferred(self, time_s: float, make: MakeFields) -> None:
         """Begin to add the time step whose fields `make` gives."""
         self.wait()
-        self._written = self._thread.submit(self._writer.append_made, time_s, make)
+        self._written = self._thread.submit(self._writer.append_deferred, time_s, make)
 
-    def mix_made(self, step: int, make: Made, part: float) -> None:
+    def mix_deferred(self, step: int, make: MakeFields, part: float) -> None:
         """Begin to mix the state whose fields `make` gives into a time step, see :meth:`FlowWriter.mix`."""
         self.wait()
-        self._written = self._thread.submit(self._writer.mix_made, step, make, part)
+        self._written = self._thread.submit(self._writer.mix_deferred, step, make, part)
 
     def append(self, time_s: float, *fields: Any) -> None:
         """Add a time step."""
@@ -84,14 +85,11 @@ class FlowBeside(UnwrittenFlow):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._thread.shutdown()
-        try:
-            if not error:
-                self.wait()
-        except BaseException as late:
-            kind, error, trace = type(late), late, late.__traceback__
-            raise
-        finally:
+        if error:
             self._writer.__exit__(kind, error, trace)
+            return
+        with self._writer:
+            self.wait()
 
 
 def flow_writer(path: Path | None, nodes: Nodes, varying: bool, driver: Driver) -> FlowWriter:
@@ -107,4 +105,4 @@ def flow_writer(path: Path | None, nodes: Nodes, varying: bool, driver: Driver) 
     if path is None:
         return FlowOfRank(nodes, driver.share)
     writer = FlowWriter(path, nodes, varying, driver.share)
-    return FlowBeside(writer) if not driver.on_host and nodes.ranks.size == 1 else writer
+    return BackgroundFlowWriter(writer) if not driver.on_host and nodes.ranks.size == 1 else writer

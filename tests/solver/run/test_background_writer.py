@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from solver.backends.share import Share
-from solver.run.flow_beside import FlowBeside, flow_writer
-from solver.run.flow_file import FIELDS, FlowOfRank, FlowStatistics, FlowWriter
+from solver.run.background_writer import BackgroundFlowWriter, flow_writer
+from solver.run.flow_file import FIELDS, FlowStatistics, FlowWriter
+from solver.run.unwritten_flow import FlowOfRank
 from solver.runtime.errors import StageError
 from tests.support.geometries import pipe
 
@@ -25,11 +26,11 @@ def fields(seed: int) -> tuple[np.ndarray, ...]:
 
 def write(writer: FlowWriter) -> None:
     """All that a run asks of it: snapshots of a cycle that begins again, a mean over two cycles, and what ends it."""
-    writer.append_made(0.0, lambda: fields(0))
+    writer.append_deferred(0.0, lambda: fields(0))
     writer.start_over()
     for k in (1, 2):
-        writer.append_made(0.1 * k, lambda k=k: fields(k))
-    writer.mix_made(1, lambda: fields(3), 0.5)
+        writer.append_deferred(0.1 * k, lambda k=k: fields(k))
+    writer.mix_deferred(1, lambda: fields(3), 0.5)
     before = zip(FIELDS, fields(7), strict=True)
     writer.restore({"time_s": 0.5, **{name: SimpleNamespace(blocks=lambda each=each: [each]) for name, each in before}})
     writer.append(0.6, *fields(4))
@@ -40,7 +41,7 @@ def write(writer: FlowWriter) -> None:
 def test_file_is_that_of_one_thread(tmp_path):
     with FlowWriter(tmp_path / "alone", NODES) as writer:
         write(writer)
-    with FlowBeside(FlowWriter(tmp_path / "beside", NODES)) as writer:
+    with BackgroundFlowWriter(FlowWriter(tmp_path / "beside", NODES)) as writer:
         write(writer)
     assert (tmp_path / "alone").read_bytes() == (tmp_path / "beside").read_bytes()
 
@@ -54,8 +55,8 @@ def test_run_goes_on_while_a_snapshot_is_written(tmp_path):
         made_by.append(get_ident())
         return fields(0)
 
-    with FlowBeside(FlowWriter(tmp_path / "flow", NODES)) as writer:
-        writer.append_made(0.0, make)
+    with BackgroundFlowWriter(FlowWriter(tmp_path / "flow", NODES)) as writer:
+        writer.append_deferred(0.0, make)
         assert not made_by
         go_on.set()
         writer.wait()
@@ -68,7 +69,7 @@ def full():
 
 
 def one_more(writer: FlowWriter) -> None:
-    writer.append_made(0.1, lambda: fields(1))
+    writer.append_deferred(0.1, lambda: fields(1))
 
 
 def leave(writer: FlowWriter) -> None:
@@ -81,8 +82,8 @@ def fail(writer: FlowWriter) -> None:
 
 def full_then(path: Path, then: Callable[[FlowWriter], object]) -> None:
     """A snapshot for which there is no room, and what is asked next."""
-    with FlowBeside(FlowWriter(path, NODES)) as writer:
-        writer.append_made(0.0, full)
+    with BackgroundFlowWriter(FlowWriter(path, NODES)) as writer:
+        writer.append_deferred(0.0, full)
         then(writer)
 
 
@@ -104,7 +105,7 @@ def test_error_of_the_run_is_not_hidden_by_that_of_a_snapshot(tmp_path):
 def test_devices_alone_are_written_beside(tmp_path):
     """A processor would write and step on the same cores; ranks exchange what they write in their first threads."""
     device, host = (SimpleNamespace(on_host=here, share=Share()) for here in (False, True))
-    for driver, kind in ((device, FlowBeside), (host, FlowWriter)):
+    for driver, kind in ((device, BackgroundFlowWriter), (host, FlowWriter)):
         with flow_writer(tmp_path / kind.__name__, NODES, False, driver) as writer:
             assert type(writer) is kind
     assert type(flow_writer(None, NODES, False, device)) is FlowOfRank
