@@ -211,7 +211,8 @@ function byItself() {
 }
 
 function otherMethod() {
-  const { method = "threshold" } = facts.case.segment ?? {};
+  const { method = "auto" } = facts.case.segment ?? {};
+  if (method === "auto") return "; where one threshold misses the volume the run goes by the levels near each place";
   return method === "threshold" ? "" : `; the run takes the method ${method}, which may find another lumen`;
 }
 

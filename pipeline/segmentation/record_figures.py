@@ -8,6 +8,7 @@ from markupsafe import Markup, escape
 
 LABELS = {
     "method": "method",
+    "method_chosen": "chosen",
     "lower": "lower threshold",
     "upper": "upper threshold",
     "volume_ml": "volume (mL)",

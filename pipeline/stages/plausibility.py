@@ -232,6 +232,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("part of the mask of another brightness", "%", *_share(segmentation, "other_brightness")),
         trust.check("middle of the vessel at the image's brightest value", "%", *_share(segmentation, "cut_off")),
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
+        trust.check("volume that the levels near each place moved", "%", *_share(segmentation, "moved_by_place")),
         trust.check("volume that the threshold misses by one level", "%", *_share(segmentation, "off_the_edge")),
         trust.check("volume that a curve of greys may change", "%", *_share(segmentation, "greys")),
         trust.check("lumen of dark blood, read inverted", "", *_share(segmentation, "dark_blood")),

@@ -24,6 +24,7 @@ from pipeline.segmentation.automatic import find_lower, find_seed, find_start
 from pipeline.segmentation.barrier import barrier, with_its_layers
 from pipeline.segmentation.beyond_region import keeps_whole, record_of_beyond_region
 from pipeline.segmentation.bridging import bridged
+from pipeline.segmentation.chosen_method import AUTO, at_one_level, by_place, misplaced, record_of_choice, settles
 from pipeline.segmentation.contrast import check_contrast
 from pipeline.segmentation.dark_blood import read_inverted, record_of_inverted
 from pipeline.segmentation.greys import record_of_greys
@@ -61,9 +62,6 @@ from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, background_places, 
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
-
-BY_PLACE = {"lower": None, "method": LOCAL}
-"""Settings by which levels near each place decide alone."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +108,7 @@ def segment(
         leak guard (:mod:`pipeline.segmentation.leak`, :mod:`pipeline.segmentation.left_vessel`).
     """
     log = log or logging.getLogger("segment")
+    chooses, settings = settings.method == AUTO, at_one_level(settings)
 
     def tried(other: SegmentSettings, part: Volume = filtered) -> Segmentation | None:
         return _tried(part, other, loaded, modality, log)
@@ -122,7 +121,8 @@ def segment(
         return tried(other) is not None
 
     try:
-        return _found(filtered, settings, loaded, modality, log)
+        found = _found(filtered, settings, loaded, modality, log)
+        return _or_by_place(found, settings, tried, log) if chooses else found
     except LeftVesselError as error:
         log.info("%s: looking for what parts it from the vessel", error)
         problem, _ = _pose(filtered, settings, loaded, modality, log)
@@ -131,8 +131,10 @@ def segment(
         raise refusal from None
     except StageError as error:
         log.info("%s: looking whether brightness changes along the vessel", error)
-        by_place = settings.model_copy(update=BY_PLACE)
-        if by_place != settings and (words := _changes_along(tried(by_place))):
+        alone = by_place(settings, alone=True)
+        if alone != settings and (words := _changes_along(other := tried(alone))):
+            if chooses and other:
+                return _chosen(other, None, log)
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
             raise kind(f"{words}: {error}") from None
         _refuse_brightness(error, filtered, settings, loaded, modality, log, passes)
@@ -141,6 +143,30 @@ def segment(
         log.info("%s: looking for a threshold or a region that is clear of it", error)
         problem, _ = _pose(filtered, settings, loaded, modality, log)
         raise LeakError(error.words, clear_of_leak(error, problem, loaded, recorded), None) from None
+
+
+def _or_by_place(
+    found: Segmentation,
+    settings: SegmentSettings,
+    tried: Callable[[SegmentSettings], Segmentation | None],
+    log: logging.Logger,
+) -> Segmentation:
+    """The lumen at one threshold, or that by levels near each place where one misses the volume and they settle it."""
+    if not misplaced(found.record):
+        return found
+    log.info("one threshold may miss the volume: trying the levels near each place (segment.method: %s)", LOCAL)
+    other = tried(by_place(settings))
+    if other is None or not settles(other.record, found.record):
+        log.info("they do not settle it: %s", "refused" if other is None else "other reservations come with them")
+        return found
+    return _chosen(other, found.record, log)
+
+
+def _chosen(found: Segmentation, at_one: dict[str, Any] | None, log: logging.Logger) -> Segmentation:
+    """A lumen by levels near each place, with why it was taken in its record."""
+    record = found.record | record_of_choice(found.record, at_one)
+    log.info("segment.method: auto takes %s", record["method_chosen"])
+    return replace(found, record=record)
 
 
 def _changes_along(found: Segmentation | None) -> str:

@@ -138,18 +138,19 @@ class CutPlane(Section):
         return self
 
 
-Method = Literal["threshold", "local", "confidence", "level-set", "random-walker", "watershed", "vesselness"]
+Method = Literal["auto", "threshold", "local", "confidence", "level-set", "random-walker", "watershed", "vesselness"]
 
 
 class SegmentSettings(Seeds):
     """The lumen: method, seeds, thresholds, guards."""
 
     method: Method = Field(
-        "threshold",
-        description="threshold: what is connected to the seeds between lower and upper; local: the same with its wall"
-        " half way between lumen and tissue at every place; confidence: with limits from the statistics around the"
-        " seeds; level-set: fast marching, then a geodesic active contour; random-walker, watershed: between vessel and"
-        " background seeds; vesselness: threshold within tubes",
+        "auto",
+        description="auto: threshold, or local where one threshold misses the volume by more than 1.5 % and local"
+        " leaves no new doubt; threshold: what is connected to the seeds between lower and upper; local: the same with"
+        " its wall half way between lumen and tissue at every place; confidence: with limits from the statistics around"
+        " the seeds; level-set: fast marching, then a geodesic active contour; random-walker, watershed: between vessel"
+        " and background seeds; vesselness: threshold within tubes",
     )
     background_mm: Points = Field((), description="points outside the lumen, LPS mm")
     background_voxel: Voxels = Field((), description="voxels x, y, z of the loaded volume outside the lumen")

@@ -409,6 +409,9 @@ def test_a_threshold_at_the_dim_end_of_a_vessel_is_refused_with_levels_near_each
     image = Volume(voxels.astype(np.float32), (0.8,) * 3, (0.0, 0.0, 0.0), np.eye(3))
     given = {"seeds_voxel": ((11, 11, 10),), "border_fraction": 0.5}
     with pytest.raises(StageError, match=r"Tried, passes: .*segment: {lower: null, method: local}.*leaks"):
-        segment(image, SegmentSettings(**given, lower=225), image, "CT")
+        segment(image, SegmentSettings(**given, lower=225, method="threshold"), image, "CT")
     found = segment(image, SegmentSettings(**given, method="local"), image, "CT").record
     assert found["voxels"] == pytest.approx((tube > 0).sum(), rel=0.05)  # voxels of a wall count as a whole
+    by_itself = segment(image, SegmentSettings(**given, lower=225), image, "CT").record
+    assert by_itself.pop("method_chosen").startswith("local, as one threshold was refused")
+    assert by_itself == found

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The method that ``segment.method: auto`` takes: one threshold, or the levels near each place where one misses the
+volume.
+
+One threshold is the simplest wall, and right where brightness is even along the vessel. Where the levels near each
+place foretell a volume that is more than 1.5 % off, half of what a volume may be, or a vessel that goes on more dimly,
+the method `local` is tried. It is taken if its lumen gives no reservation that the first did not give, and none of a
+wall that is misplaced. A layer of medium brightness in the wall misleads it, so that one threshold stays then.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.case.settings.images import SegmentSettings
+from pipeline.segmentation.limits import MOVED, WRONG
+from pipeline.segmentation.local_edge import LOCAL
+
+AUTO, THRESHOLD = "auto", "threshold"
+
+MISPLACED = frozenset({"local_edge", "local_edge.beyond", "off_the_edge"})
+"""Reservations about where the wall stands, by :func:`reservations`: those that levels near each place may settle."""
+
+
+def at_one_level(settings: SegmentSettings) -> SegmentSettings:
+    """The settings that are tried first.
+
+    Parameters
+    ----------
+    settings : of the case.
+    """
+    return settings.model_copy(update={"method": THRESHOLD}) if settings.method == AUTO else settings
+
+
+def by_place(settings: SegmentSettings, alone: bool = False) -> SegmentSettings:
+    """The settings by which levels near each place decide.
+
+    Parameters
+    ----------
+    settings : of the case.
+    alone : without the threshold that the case gives, which is where growth starts otherwise.
+    """
+    return settings.model_copy(update={"method": LOCAL} | ({"lower": None} if alone else {}))
+
+
+def reservations(record: Mapping[str, Any]) -> set[str]:
+    """Names of what the record of a lumen warns of, apart from remarks that no check of the report rests on.
+
+    Parameters
+    ----------
+    record : as in ``segmentation.json``.
+    """
+    warned = set(record["warnings"])
+    parts = {key: each for key, each in record.items() if isinstance(each, Mapping)}
+    edge = parts.get("local_edge", {})
+    parts |= {f"local_edge.{key}": each for key, each in edge.items() if isinstance(each, Mapping)}
+    found = {key for key, each in parts.items() if each.get("words") in warned}
+    return found | ({"doubts"} if record["doubts"] else set())
+
+
+def misplaced(record: Mapping[str, Any]) -> bool:
+    """Whether the wall at one threshold is so far from that of the image that another is worth to be tried.
+
+    Parameters
+    ----------
+    record : as in ``segmentation.json``.
+    """
+    edge = record.get("local_edge") or {"change": 0.0}
+    if "layer" in edge:
+        return False
+    return abs(edge["change"]) > WRONG / 2 or bool(reservations(record) & MISPLACED)
+
+
+def settles(by_places: Mapping[str, Any], at_one: Mapping[str, Any]) -> bool:
+    """Whether the lumen by levels near each place is to be taken for that at one.
+
+    Parameters
+    ----------
+    by_places, at_one : records, as in ``segmentation.json``.
+    """
+    after = reservations(by_places)
+    return not after & MISPLACED and after <= reservations(at_one)
+
+
+def record_of_choice(by_places: Mapping[str, Any], at_one: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What ``segmentation.json`` holds of why levels near each place were taken, with the words of the check of how far
+    they moved the volume.
+
+    Parameters
+    ----------
+    by_places, at_one : records, as in ``segmentation.json``; the latter is None where one threshold was refused.
+    """
+    keep = f"segment.method: {THRESHOLD} keeps one threshold"
+    if at_one is None:
+        chosen = f"{LOCAL}, as one threshold was refused and contrast changes along the vessel; {keep}"
+        return {"method_chosen": chosen}
+    before, after = at_one["volume_ml"], by_places["volume_ml"]
+    moved = after / before - 1
+    chosen = f"{LOCAL}, as one threshold ({before:.4g} mL) misses {moved:+.1%} of the volume; {keep}"
+    words = (
+        f"by the levels near each place the volume is {moved:+.1%} off that of one threshold, {after:.4g} for"
+        f" {before:.4g} mL: so much is no matter of the wall alone. Look at segmentation.html; if it shows the vessel,"
+        f" set segment.method: {LOCAL}, else {THRESHOLD}"
+    )
+    share = {"share": round(abs(moved), 4), "words": words}
+    record: dict[str, Any] = {"method_chosen": chosen, "moved_by_place": share}
+    if abs(moved) > MOVED:
+        record["warnings"] = [*by_places["warnings"], words]
+    return record
