@@ -5,7 +5,8 @@ volume.
 One threshold is the simplest wall, and right where brightness is even along the vessel. Where the levels near each
 place foretell a volume that is more than 1.5 % off, half of what a volume may be, or a vessel that goes on more dimly,
 the method `local` is tried. It is taken if its lumen gives no reservation that the first did not give, and none of a
-wall that is misplaced. A layer of medium brightness in the wall misleads it, so that one threshold stays then.
+wall that is misplaced. What is of medium brightness in the wall or beside the vessel misleads it, so that one threshold
+stays then.
 """
 
 from collections.abc import Mapping
@@ -17,8 +18,11 @@ from pipeline.segmentation.local_edge import LOCAL
 
 AUTO, THRESHOLD = "auto", "threshold"
 
-MISPLACED = frozenset({"local_edge", "local_edge.beyond", "off_the_edge"})
+MISPLACED = frozenset({"local_edge", "local_edge.beyond"})
 """Reservations about where the wall stands, by :func:`reservations`: those that levels near each place may settle."""
+
+MISLED = "off_the_edge"
+"""That of a threshold which was raised beside a vein or an organ, whose levels are taken for those of tissue."""
 
 
 def at_one_level(settings: SegmentSettings) -> SegmentSettings:
@@ -64,10 +68,10 @@ def misplaced(record: Mapping[str, Any]) -> bool:
     ----------
     record : as in ``segmentation.json``.
     """
-    edge = record.get("local_edge") or {"change": 0.0}
-    if "layer" in edge:
+    edge, warned = record.get("local_edge") or {"change": 0.0}, reservations(record)
+    if "layer" in edge or MISLED in warned:
         return False
-    return abs(edge["change"]) > WRONG / 2 or bool(reservations(record) & MISPLACED)
+    return abs(edge["change"]) > WRONG / 2 or bool(warned & MISPLACED)
 
 
 def settles(by_places: Mapping[str, Any], at_one: Mapping[str, Any]) -> bool:

@@ -122,8 +122,8 @@ def check_seeds(problem: Problem, found: Lumen) -> None:
     first = problem.seeds[0]
     if not found.mask[first.index[::-1]]:
         raise StageError(
-            f"{first.name}: at {found} it lies in the rim of something bright that segment.upper leaves out, or on a cut"
-            " plane: move the seed into the middle of the vessel, or raise segment.upper"
+            f"{first.name}: at {found} it lies in the rim of something bright that segment.upper leaves out: move the"
+            " seed into the middle of the vessel, or raise segment.upper"
         )
     reached = [seed.point_mm for seed in problem.seeds if found.mask[seed.index[::-1]]]
     for seed in problem.seeds[1:]:

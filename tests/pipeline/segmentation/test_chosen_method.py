@@ -80,6 +80,11 @@ def test_levels_near_each_place_are_taken_where_they_settle_doubts_and_bring_non
     assert not settles(record("local_edge", change=-0.05), doubtful)  # still misplaced
 
 
+def test_beside_an_organ_of_medium_brightness_one_threshold_stays():
+    edge = {"off_the_edge": {"share": 0.1, "words": "beside an organ"}}
+    assert not misplaced(record(change=0.02) | edge | {"warnings": ["beside an organ"]})
+
+
 @pytest.mark.parametrize(
     ("change", "layer", "tries"), [(0.014, False, False), (-0.016, False, True), (0.016, True, False)]
 )

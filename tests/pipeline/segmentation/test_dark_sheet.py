@@ -61,6 +61,7 @@ def test_the_false_lumen_is_measured_and_left_out_by_the_advice(thick, turn, ben
     y, x = divmod(middle, 2 * HALF)
     place = [image.to_mm((x, y, HALF)).tolist()]
     settings = {"seeds_mm": place, "lower": (TISSUE + BLOOD) / 2, "border_fraction": 0.5}  # the aorta fills the image
+    settings["method"] = "threshold"
     found = segment(image, SegmentSettings(**settings), image, "CT")
     record = found.record["dark_sheet"]
     size = found.record["voxels"]

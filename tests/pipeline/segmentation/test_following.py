@@ -39,7 +39,7 @@ def vessel(seed: int, at: float, rest: float) -> Strange:
 
 
 def by(drawn: Strange, **keys: object) -> Segmentation:
-    settings = SegmentSettings(**({"seeds_voxel": (drawn.seed,)} | keys))
+    settings = SegmentSettings(**({"seeds_voxel": (drawn.seed,), "method": "threshold"} | keys))
     return segment(filter_volume(drawn.image, FilterSettings()), settings, drawn.image, "CT")
 
 

@@ -31,10 +31,10 @@ def dice(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def measure(radius_mm: float, blur_mm: float, lower: float):
-    """Relative error of the volume, Dice and record of a tube, with the default settings."""
+    """Relative error of the volume, Dice and record of a tube, with the default settings of the filter."""
     filtered = filter_volume(tube_volume(radius_mm, blur_mm), FilterSettings())
     truth = true_lumen(filtered, radius_mm)
-    found = segment(filtered, SegmentSettings(seeds_mm=(SEED_MM,), lower=lower), filtered)
+    found = segment(filtered, SegmentSettings(seeds_mm=(SEED_MM,), lower=lower, method="threshold"), filtered)
     lumen = found.lumen.voxels > 0
     return lumen.sum() / truth.sum() - 1, dice(lumen, truth), found.record
 
@@ -45,7 +45,7 @@ def tube() -> Volume:
 
 
 def half_way(volume: Volume) -> Segmentation:
-    return segment(volume, SegmentSettings(seeds_mm=(SEED_MM,), lower=195), volume)
+    return segment(volume, SegmentSettings(seeds_mm=(SEED_MM,), lower=195, method="threshold"), volume)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,8 @@ def test_the_advised_threshold_gives_the_true_volume(radius_mm, blur_mm):
 def test_the_sensitivity_foretells_the_volume(tube, segmented):
     """One step of 5 % of the contrast: the slope at its middle is within 10 % of the secant (curvature of V)."""
     first = segmented.record
-    second = segment(tube, SegmentSettings(seeds_mm=(SEED_MM,), lower=195 - 0.05 * first["contrast"]), tube).record
+    lower = 195 - 0.05 * first["contrast"]
+    second = segment(tube, SegmentSettings(seeds_mm=(SEED_MM,), lower=lower, method="threshold"), tube).record
     grown = second["voxels"] / first["voxels"] - 1
     assert grown == pytest.approx(5 * first["volume_change_per_percent_of_contrast"], rel=0.1)
 
@@ -260,6 +261,18 @@ def test_noise_without_a_vessel_is_refused(smoothing, lower):
     z, y, x = np.unravel_index(part.argmax(), part.shape)
     with pytest.raises(StageError):
         segment(filtered, in_box(seeds_voxel=((28 + int(x), 28 + int(y), 18 + int(z)),), lower=lower), filtered)
+
+
+def test_a_seed_in_the_rim_of_bone_that_upper_leaves_out_is_refused():
+    """Its blur is as bright as blood. Nothing of it is left, and the vessel elsewhere must not be taken for it."""
+    z, y, x = np.indices((30, 40, 60))
+    vessel, bone = np.hypot(y - 20, x - 45) < 5, np.sqrt((z - 15) ** 2 + (y - 20) ** 2 + (x - 15) ** 2) < 7
+    noise = np.random.default_rng(5).normal(0, 5, vessel.shape)
+    voxels = 45 + ndimage.gaussian_filter(250.0 * vessel + 1200.0 * bone, 1.2) + noise
+    image = Volume(voxels.astype(np.float32), (0.8,) * 3, (0.0, 0.0, 0.0), np.eye(3))
+    seed = next((place, 20, 15) for place in range(12) if 170 < voxels[15, 20, place] < 400)
+    with pytest.raises(StageError, match=r"in the rim of something bright that segment.upper leaves out"):
+        segment(image, SegmentSettings(seeds_voxel=(seed,), lower=170, upper=400), image, "CT")
 
 
 def test_a_speckle_is_refused(tube_in_air):
