@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from solver.backends.cpu.cpu_driver import CpuDriver  # noqa: E402
-from solver.backends.cuda import cuda_driver, device  # noqa: E402
+from solver.backends.cuda import cuda_driver, device, device_arrays  # noqa: E402
 from solver.backends.cuda.cuda_driver import CudaDriver  # noqa: E402
 from solver.backends.driver import Driver  # noqa: E402
 from solver.backends.lattice import PRECISIONS, Lattice, build_lattice  # noqa: E402
@@ -87,13 +87,13 @@ def difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> floa
 def with_fewer_threads(run: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """A run in which sums are shared out among other numbers of threads."""
     kept = device.THREADS, cuda_driver.OBSERVATION_BLOCKS
-    device.THREADS = cuda_driver.THREADS = 64
+    device.THREADS = device_arrays.THREADS = 64
     cuda_driver.OBSERVATION_BLOCKS = 48
     try:
         return run()
     finally:
         device.THREADS, cuda_driver.OBSERVATION_BLOCKS = kept
-        cuda_driver.THREADS = device.THREADS
+        device_arrays.THREADS = device.THREADS
 
 
 def compare(lattice: Lattice, nodes: Nodes, precision: str) -> dict[str, object]:

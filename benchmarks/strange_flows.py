@@ -31,7 +31,7 @@ from bench import default_file, provenance
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.flow import SolveSettings as CaseSettings
 from solver.domain.nodes import Nodes
-from solver.run import simulation, time_left
+from solver.run import run_state, time_left
 from solver.run.settings import SolveSettings
 from solver.run.settings import parse as parse_solve
 from solver.runtime.errors import StageError
@@ -323,7 +323,7 @@ def run(name: str, flow: Flow, finer: float, minutes: float) -> dict[str, Any]:
     if finer != 1:
         nodes = flow.build(spacing / finer)
     rows: list[Moment] = []
-    kept, simulation.LOG_EVERY_S = time_left.steps_left, 0.0
+    kept, run_state.LOG_EVERY_S = time_left.steps_left, 0.0
     time_left.steps_left = watched(rows)
     signal.signal(signal.SIGPROF, out_of_time)
     signal.setitimer(signal.ITIMER_PROF, 60 * minutes)  # of the processor, which others may share

@@ -37,8 +37,9 @@ from solver.run.exchange import Given
 from solver.run.plan import Plan, make_plan
 from solver.run.plan_numbers import least_across
 from solver.run.prolongation import Prolongation
+from solver.run.run_state import CoarseHelp, Run
 from solver.run.setup import drive, find_device, foresee, likely_in_words
-from solver.run.simulation import CoarseHelp, Simulation
+from solver.run.simulation import Simulation
 from solver.run.start import Start
 from solver.run.time_left import CORNER_LOOPS, Later
 from solver.run.units import MAX_GRID_REYNOLDS
@@ -81,7 +82,7 @@ class Coarse:
         If there is none that would stand for the flow.
     """
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Run) -> None:
         self._driver, self._plan = simulation.driver, simulation.plan.at_full_flow()
         _require_use(simulation.nodes, self._plan)
         self._fine = simulation.nodes
@@ -189,7 +190,7 @@ class Coarse:
         self._last, self._rest, self._before = int(last), int(rest), self.run.driver.share.taken(state["before"])
 
 
-def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
+def from_coarser(simulation: Run) -> tuple[Coarse, Start] | None:
     """Let a run begin with the flow at twice the spacing; none where it begins at rest."""
     nodes, settings, plan = simulation.nodes, simulation.settings, simulation.plan
     small = plan.period_s is not None or plan.expected_steps * nodes.total < LEAST_UPDATES
@@ -235,7 +236,7 @@ def _require_use(nodes: Nodes, plan: Plan) -> None:
         raise NotHalved(f"fluid slips along {', '.join(plan.slip)}, which would not be half-way between nodes")
 
 
-def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
+def _prepared(simulation: Run, coarse: Nodes) -> Simulation:
     """The coarse run.
 
     Raises
@@ -277,7 +278,7 @@ def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
     )
 
 
-def _what_follows(fine: Simulation) -> Later:
+def _what_follows(fine: Run) -> Later:
     """After the coarse run: the fine one from its flow. All but the finest run have the same loops."""
     expected, later = fine.expected_from(COARSE), fine.later
     loops = later.loops if fine.ends_unsteady else CORNER_LOOPS if fine.plan.q == 27 else 1.0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from solver.backends.fields import Fields
 from solver.run.coarse_start import Coarse
-from solver.run.simulation import CoarseHelp, Simulation
+from solver.run.run_state import CoarseHelp, Run
 from solver.run.start import Start
 
 Reals = NDArray[np.floating]
@@ -37,7 +37,7 @@ class GivenFlow:
         """For :class:`solver.run.simulation.Simulation`."""
         return CoarseHelp(self._begin, Coarse)
 
-    def _begin(self, simulation: Simulation) -> tuple[None, Start] | None:
+    def _begin(self, simulation: Run) -> tuple[None, Start] | None:
         """Let a steady run begin with the flow; none, and from rest, where that is wanted, the flow pulsates, or an
         attempt has failed.
         """
@@ -52,7 +52,7 @@ class GivenFlow:
         simulation.log.info("start from a flow that is given")
         return None, Start("given")
 
-    def _at_outlets(self, simulation: Simulation, drho: Reals) -> NDArray[np.float64]:
+    def _at_outlets(self, simulation: Run, drho: Reals) -> NDArray[np.float64]:
         """Filtered flow and stored pressure of each outlet with feedback, (M, 2)."""
         schedule, nodes = simulation.plan.at_full_flow().boundary_schedule, simulation.nodes
         feedback, held = schedule.outlet_feedback, schedule.at(0, 1)[0]

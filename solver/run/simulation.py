@@ -1,111 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time loop: boundary values over time, monitoring, when to stop, what to write."""
 
-import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
-from solver.backends.driver import Driver
-from solver.domain.nodes import Nodes
-from solver.run import divergence, time_left
+from solver.run import divergence
 from solver.run.checkpoint import Arrays, Checkpoints, under
-from solver.run.convergence import Watch, is_periodic, is_steady
+from solver.run.convergence import is_periodic, is_steady
 from solver.run.cycle_variation import as_kept, averaged_state, averaging, only_varies, variation, varies
 from solver.run.divergence import DivergenceError
-from solver.run.exchange import Exchange, Given
-from solver.run.fallback import FIRST, Attempt
+from solver.run.exchange import Given
 from solver.run.flow_file import FlowWriter
-from solver.run.fluctuation import QUIET, Fluctuation, balanced, fluctuation, velocity_rms
-from solver.run.forecast import Forecast
+from solver.run.fluctuation import QUIET, balanced, fluctuation, velocity_rms
 from solver.run.handover import Carried, CoarseLattice, OutgrownError, StaleError
-from solver.run.monitor import Monitor, Row
-from solver.run.plan import Plan
-from solver.run.results import Results
-from solver.run.settings import SolveSettings
+from solver.run.run_state import Run
 from solver.run.start import Start
-from solver.run.unsettled import shortfall, so_far
 from solver.runtime.errors import StageError
 from solver.runtime.interruption import Interruption
 from solver.runtime.progress import in_time_units
 
-LOG_EVERY_S = 5.0
 
-
-@dataclass
-class Simulation:
-    """One run of a geometry under a plan.
-
-    Attributes
-    ----------
-    nodes, settings, plan, forecast : what is run, and what that is expected to take.
-    driver : who runs it.
-    exchange : what holds at the openings meanwhile.
-    coarse_help : how the lattice of twice the spacing helps.
-    log : where progress goes.
-    checkpoints : where the state is kept on the way; none: nowhere.
-    attempt : how it is tried, and why not otherwise.
-    start : what it began with.
-    ends_unsteady : whether it ends as soon as its flow is seen to fluctuate, as one that is but a start does.
-    later : what follows a run that is but a start.
-    planned : the plan that it began with.
-    monitor : rows of the run.
-    watch : what a steady run's rows say of whether it settles.
-    step, seconds, bytes : how far it has come, what that took, and memory.
-    state : ``steady``, ``periodic``, ``unsteady`` (a flow that fluctuates, or varies from cycle to cycle, whose mean
-        was taken), or ``unsettled``.
-    fluctuation : of an unsteady flow.
-    """
-
-    nodes: Nodes
-    settings: SolveSettings
-    plan: Plan
-    forecast: Forecast
-    driver: Driver
-    exchange: Exchange
-    coarse_help: "CoarseHelp"
-    log: logging.Logger
-    checkpoints: Checkpoints | None = None
-    attempt: Attempt = FIRST
-    start: Start = field(default_factory=Start)
-    ends_unsteady: bool = False
-    later: time_left.Later = time_left.NOTHING_LATER
-
-    def __post_init__(self) -> None:
-        self.monitor = Monitor(
-            self.nodes, self.plan, self.settings.steady_tolerance, self.settings.precision, self.exchange.differences
-        )
-        self.step = 0
-        self.seconds = 0.0
-        self.bytes = 0
-        self.planned = self.plan
-        schedule, dt_s = self.plan.schedule, self.plan.units.dt_s
-        self.state = "unsettled"
-        self.fluctuation: Fluctuation | None = None
-        self.watch = Watch(
-            schedule.interval,
-            self.plan.through_steps,
-            self._raised_s / dt_s,
-            self.settings.steady_tolerance,
-            self.settings.unsteady_tolerance,
-            self.settings.unsteady_throughs,
-        )
-        self._ended = False
-        self._results = Results(self.driver)
-        self._unseen: int | None = None
-        self._logged = time.monotonic()
-        self.time_left = time_left.TimeLeft(self.later)
-        self._outgrown: tuple[int, float] | None = None
-        self._coarse: CoarseLattice | None = None
-
-    @property
-    def _raised_s(self) -> float:
-        """Time from which on the flow is what it was asked for, under the present models."""
-        return max(self.plan.ramp_s, self.attempt.since * self.plan.units.dt_s)
+class Simulation(Run):
+    """The time loop of a run: it goes on step by step, judges when to stop, and keeps what is written."""
 
     def go_on_from(self, carried: Carried) -> None:
         """Go on from where a run with other models came to; what is kept of each node for the viscosity begins
@@ -158,12 +76,6 @@ class Simulation:
             self.exchange = Given(self.plan.boundary_schedule)
             self.forecast = self.expected_from(start)
 
-    def expected_from(self, start: Start) -> Forecast:
-        """What the run is expected to take from a flow at twice the spacing."""
-        plan = self.plan
-        steps: float = plan.corrected_steps if self.driver.on_host else plan.from_coarse_steps
-        return self.forecast.scaled((self.watch.unsteady_steps if start.unsteady else steps) / self.forecast.steps)
-
     def _correct(self, coarse: CoarseLattice) -> None:
         """Let the coarse lattice correct the flow where that is due."""
         if steps := coarse.correct(self.step, self.monitor.rows[-1].residual):
@@ -171,11 +83,6 @@ class Simulation:
             self.driver.observe(True)
             self.driver.observation()
             self.monitor.keep(self.step)
-
-    @property
-    def converged(self) -> bool:
-        """Whether the flow is what it was run for: steady, periodic, or the mean of one that fluctuates."""
-        return self.state != "unsettled"
 
     def _refuse(self, writer: FlowWriter) -> None:
         kept = ""
@@ -186,13 +93,6 @@ class Simulation:
             f"{self.unsettled()}. Then run the workflow again{kept}; or set solve.unsettled to report, to have the"
             " results as they are, marked as not settled"
         )
-
-    def unsettled(self) -> str | None:
-        """By how much the flow had not settled when its time was up, and what to raise; none of one that had."""
-        if self.converged:
-            return None
-        mean_rows = self.counted_rows if self.fluctuation else None
-        return shortfall(self.settings, self.plan.schedule, self.monitor, self.watch, self.step, mean_rows)
 
     def _advance(self, writer: FlowWriter, interruption: Interruption) -> None:
         start = time.monotonic() - self.seconds
@@ -282,11 +182,6 @@ class Simulation:
         if balanced(rows):
             self.state = "steady" if rms < QUIET else "unsteady"
 
-    @property
-    def counted_rows(self) -> Sequence[Row]:
-        """Rows that the result is taken from: of the mean, of the last period, or of the last tenth of a run."""
-        return self._results.of_mean(self.monitor) if self.fluctuation else self.monitor.last_part()
-
     def _keep_state(self, checkpoints: Checkpoints, writer: FlowWriter) -> None:
         """Write a checkpoint. A flow that has diverged is refused first, and leaves those from before."""
         self._see()
@@ -369,51 +264,3 @@ class Simulation:
             row = self.monitor.record(step, observation)
             if not self.plan.schedule.may_end(step):
                 self._report(row)
-
-    def _report(self, row: Row) -> None:
-        now = time.monotonic()
-        if now - self._logged < LOG_EVERY_S and not self._ended and self.step < self.plan.schedule.last:
-            return
-        self._logged = now
-        self.log.info(
-            "step %d, %.4g s, %s, max speed %.3g m/s, %.3g MLUPS, %s",
-            row.step,
-            row.time_s,
-            so_far(self.settings, self.plan, self.monitor),
-            row.max_speed_m_s,
-            self.mlups,
-            self._time_left(),
-        )
-
-    @property
-    def limited(self) -> float | None:
-        """Mean part of the nodes at which the limiter acted, over the states that were read; none without one."""
-        return self._results.limited
-
-    @property
-    def mlups(self) -> float:
-        """Million updates of fluid nodes a second, monitoring and writing included."""
-        return self.step * self.nodes.total / max(self.seconds, 1e-9) / 1e6
-
-    def _time_left(self) -> str:
-        words, steps = "about", 0.0
-        if not self._ended:
-            tolerance = self.settings.steady_tolerance
-            words, steps = time_left.steps_left(
-                self.step, self.monitor.rows, self.plan.schedule, self.watch, self.forecast.steps, tolerance
-            )
-        return self.time_left.said(words, steps, self.forecast)
-
-
-class CoarseHelp(NamedTuple):
-    """How a run gets a flow to begin with, and the lattice of twice the spacing.
-
-    Attributes
-    ----------
-    begin : lets a run begin with a flow, and with the lattice that helps it on the way, if one does; none where it
-        begins at rest.
-    lattice : that of a run which goes on.
-    """
-
-    begin: Callable[[Simulation], tuple[CoarseLattice | None, Start] | None]
-    lattice: Callable[[Simulation], CoarseLattice]

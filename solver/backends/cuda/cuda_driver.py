@@ -17,7 +17,6 @@ from solver.backends.cuda.bundle import Bundle, PinnedMemory
 from solver.backends.cuda.device import (
     OBSERVATION_BLOCKS,
     SUM_THREADS,
-    THREADS,
     Queue,
     blocks_of,
     cuda,
@@ -25,14 +24,14 @@ from solver.backends.cuda.device import (
     node_registers,
     require_device,
 )
+from solver.backends.cuda.device_arrays import DeviceLatticeDriver
 from solver.backends.cuda.device_buffers import DeviceBuffers
 from solver.backends.cuda.feedback import Feedback
 from solver.backends.cuda.isotropy_pass import make_isotropy_pass
 from solver.backends.cuda.sampling import make_count, make_reading
 from solver.backends.cuda.steps import make_steps
-from solver.backends.fields import Fields, Held, Mean, Statistics, held_bytes
+from solver.backends.fields import Fields, Mean, Statistics, held_bytes
 from solver.backends.lattice import Lattice
-from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.observation import EXTREMES, SUMS, Found
 from solver.domain.addresses import address_runs, bit_words, runs_by_group
 from solver.kernels.isotropy import PAIRS
@@ -43,12 +42,11 @@ STEP = "step: "
 """Begins the names of what steps launch again."""
 
 
-class CudaDriver(LatticeDriver):
+class CudaDriver(DeviceLatticeDriver):
     """Runs a lattice on a CUDA device; see :class:`solver.backends.lattice_driver.LatticeDriver`.
 
     Attributes
     ----------
-    queue : the order in which the device works for it.
     added : limbs of the mass that walls added in the last even (True) and odd step, (LIMBS,) on the device.
     feedback : openings whose pressure or flow follows from the flow.
     threads : of a block that collides.
@@ -57,8 +55,6 @@ class CudaDriver(LatticeDriver):
     ----------
     lattice : what it runs.
     """
-
-    on_host = False
 
     def __init__(self, lattice: Lattice) -> None:
         self.device = require_device()
@@ -193,10 +189,6 @@ class CudaDriver(LatticeDriver):
         """The populations, their stride and the body force, which all that reads populations takes."""
         return self.populations, self.lattice.stride, self.lattice.force
 
-    def _over(self, count: int, kernel: Any, *arguments: Any) -> None:
-        if count:
-            kernel[blocks_of(count, THREADS), THREADS, self.queue.stream](*arguments)
-
     def add_up_feedback(self, even: bool) -> None:
         """Add up what entered through each outlet with feedback in the last step, and drho at each such inlet."""
         self.feedback.add_up(self.populations, self._runs, self.lattice.stride, even, self._flux[1])
@@ -288,14 +280,6 @@ class CudaDriver(LatticeDriver):
         array = getattr(self, name)
         return DeviceBuffers(array.reshape(array.size), outgoing, incoming, self.queue)
 
-    def read(self, slots: slice) -> NDArray[Any]:
-        """Populations in a range of slots."""
-        return np.asarray(self.populations[slots].copy_to_host())
-
-    def write(self, slots: slice, values: NDArray[Any]) -> None:
-        """Replace populations in a range of slots."""
-        self.populations[slots].copy_to_device(values)
-
     def ask_volume(self) -> None:
         """Begin to read the volume that passed through openings with feedback."""
         self.feedback.ask_volume()
@@ -328,10 +312,6 @@ class CudaDriver(LatticeDriver):
             count = self.lattice.count
             self._over(count, self._count, self._omega, count, self._rates[2], self._rates[3], counts)
         return np.asarray(counts.copy_to_host())
-
-    def empty(self, shape: tuple[int, ...]) -> Any:
-        """An array of numbers on the device."""
-        return cuda.device_array(shape, self.lattice.real)
 
     def transient_fields(self) -> Fields:
         """Fields of all nodes, in page-locked memory that the next ones take."""
@@ -403,16 +383,3 @@ class CudaDriver(LatticeDriver):
     def _order_of_walls(self) -> NDArray[np.intp]:
         """Wall links in the order in which they are treated here."""
         return outlets_first(self.lattice.walls, self.lattice.outlets, self.lattice.stride)[0]
-
-    def here(self, array: Any) -> NDArray[Any]:
-        """A copy of an array of the device, here."""
-        return np.asarray(array.copy_to_host() if array.size else np.empty(array.shape, array.dtype))
-
-    def store(self, array: Any, values: NDArray[Any]) -> None:
-        """Put numbers into an array on the device."""
-        if array.size:
-            array.copy_to_device(np.ascontiguousarray(values))
-
-    def fetch(self, held: Held) -> Held:
-        """Arrays of the device, here."""
-        return type(held)(*(array.copy_to_host() for array in held.arrays()))

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.cuda.bundle import Bundle
-from solver.backends.cuda.device import THREADS, Queue, blocks_of, cuda, require_device
+from solver.backends.cuda.device import Queue, cuda, require_device
+from solver.backends.cuda.device_arrays import here, launch_over, store
 from solver.backends.cuda.transport_pass import make_port_pass, make_transport_pass
 from solver.backends.scalar_lattice import ScalarLattice
 from solver.backends.transport_driver import TransportDriver
@@ -107,8 +108,7 @@ class CudaTransport(TransportDriver):
         return (self._script.arrays[1], self.lattice.openings), (self.at_openings, self.carried, self.passed)
 
     def _over(self, count: int, kernel: Any, *arguments: Any) -> None:
-        if count:
-            kernel[blocks_of(count, THREADS), THREADS, self._queue.stream](*arguments)
+        launch_over(self._queue, count, kernel, *arguments)
 
     def concentration(self) -> NDArray[np.floating]:
         """That of all nodes."""
@@ -118,9 +118,7 @@ class CudaTransport(TransportDriver):
         return self._here(self._into)
 
     def _put(self, array: Any, values: NDArray[Any]) -> None:
-        if array.size:
-            array.copy_to_device(np.ascontiguousarray(values))
+        store(array, values)
 
     def _here(self, array: Any) -> NDArray[Any]:
-        copy: NDArray[Any] = array.copy_to_host() if array.size else np.empty(array.shape, array.dtype)
-        return copy
+        return here(array)
