@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import ndimage, special
 
 from pipeline.files.enclosed import enclosed_voxels
-from pipeline.segmentation.following import average_near
+from pipeline.segmentation.following import NearMean, average_near
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.region_growing import Mask, bounding_box
 
@@ -128,15 +128,15 @@ def unbiased_share(
     depth : (Z, Y, X), distance from the wall within it, voxels; the contrast is that of a mean weighted by its cube.
     length : standard deviation, voxels, of the Gaussian over which that mean is.
     """
-    weight, wall = depth**3, _Wall(lumen)
+    near, wall = NearMean(depth**3, length), _Wall(lumen)
     steep = max(wall.slope(share), FLATTEST)
 
     def steeper(deviation: float) -> float:
         field = ndimage.gaussian_filter(lumen, np.exp(deviation), mode="nearest")
-        return float(np.log(max(wall.slope(field / average_near(field, weight, length)), FLATTEST) / steep))
+        return float(np.log(max(wall.slope(field / near(field)), FLATTEST) / steep))
 
     first, second, low, high = np.log([*FIRST_BLURS, *BLURS])
-    return of_blur(lumen, depth, length, np.exp(_zero(steeper, (first, second), (low, high), ALIKE)))
+    return _of_blur(lumen, wall, near, length, np.exp(_zero(steeper, (first, second), (low, high), ALIKE)))
 
 
 def of_blur(lumen: NDArray[np.floating], depth: NDArray[np.floating], length: float, blur_voxels: float) -> Unbiased:
@@ -147,14 +147,18 @@ def of_blur(lumen: NDArray[np.floating], depth: NDArray[np.floating], length: fl
     lumen, depth, length : as for :func:`unbiased_share`.
     blur_voxels : standard deviation of the Gaussian.
     """
+    return _of_blur(lumen, _Wall(lumen), NearMean(depth**3, length), length, blur_voxels)
+
+
+def _of_blur(lumen: NDArray[np.floating], wall: "_Wall", near: NearMean, length: float, blur_voxels: float) -> Unbiased:
     field, volume = ndimage.gaussian_filter(lumen, blur_voxels, mode="nearest"), float(lumen.sum(dtype=np.float64))
-    at_wall = average_near(field, _Wall(lumen).at * (lumen * (1 - lumen) + LEAST_PART), length)
+    at_wall = average_near(field, wall.at * (lumen * (1 - lumen) + LEAST_PART), length)
 
     def larger(off: float) -> float:
         return enclosed_voxels(np.clip(field - at_wall - off + 0.5, 0, 1)) / volume - 1
 
     off = _zero(larger, (0.0, -STEP), (-OFF, OFF), SAME)
-    seen = average_near(field, depth**3, length)
+    seen = near(field)
     return Unbiased((at_wall + off) / seen, seen, float(blur_voxels))
 
 

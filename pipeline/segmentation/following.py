@@ -120,19 +120,37 @@ def levels_near(problem: Problem, box: Box, part: Mask, found: Levels, wall: flo
     return Near(blood, around, depth, away)
 
 
+class NearMean:
+    """Weighted means over a Gaussian, of several values by the same weight; that of all where no weight is near.
+
+    Parameters
+    ----------
+    weight : (z, y, x).
+    length : standard deviation of the Gaussian, voxels.
+    """
+
+    def __init__(self, weight: NDArray[np.floating], length: float) -> None:
+        self._weight, self._length = weight, length
+        self._total = ndimage.gaussian_filter(weight, length, mode="nearest")
+        self._floor = 1e-6 * float(weight.mean())
+
+    def __call__(self, values: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Mean of values, (z, y, x), near each place."""
+        weighted = values * self._weight
+        mean = ndimage.gaussian_filter(weighted, self._length, mode="nearest")
+        whole = float(weighted.sum() / self._weight.sum())
+        return np.asarray((mean + self._floor * whole) / (self._total + self._floor))
+
+
 def average_near(values: NDArray[np.floating], weight: NDArray[np.floating], length: float) -> NDArray[np.floating]:
-    """Weighted mean over a Gaussian; that of all where no weight is near.
+    """One such mean.
 
     Parameters
     ----------
     values, weight : (z, y, x).
     length : standard deviation of the Gaussian, voxels.
     """
-    total = ndimage.gaussian_filter(weight, length, mode="nearest")
-    mean = ndimage.gaussian_filter(values * weight, length, mode="nearest")
-    whole = float((values * weight).sum() / weight.sum())
-    floor = 1e-6 * float(weight.mean())
-    return np.asarray((mean + floor * whole) / (total + floor))
+    return NearMean(weight, length)(values)
 
 
 def least_contrast(found: Levels) -> float:

@@ -9,6 +9,8 @@ from scipy import ndimage
 from scipy.spatial import cKDTree
 from skimage.morphology import skeletonize
 
+from pipeline.files.enclosed import both_sides
+
 Mask = NDArray[np.bool_]
 Index = tuple[int, int, int]
 Box = tuple[slice, slice, slice]
@@ -147,9 +149,7 @@ def occupancy(voxels: NDArray[np.floating], mask: Mask, lower: float, contrast: 
     filled = mask.astype(np.float32)
     box = bounding_box(mask, margin=2)
     inside = mask[box]
-    neighbours = np.ones((3, 3, 3), bool)
-    edge = ndimage.binary_dilation(inside, neighbours)
-    edge &= ~ndimage.binary_erosion(inside, neighbours, border_value=1)
+    edge = both_sides(inside)
     part = 0.5 + (voxels[box] - lower) / contrast
     part = np.where(inside, np.clip(part, 0.5, 1), np.clip(part, 0, np.nextafter(np.float32(0.5), np.float32(0))))
     filled[box][edge] = part[edge]

@@ -47,7 +47,7 @@ def workflow(folder, *options):
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("coupled")
     (folder / "config/cases").mkdir(parents=True)
-    (folder / "config/config.yaml").write_text("cases: [arm]\n")
+    (folder / "config/config.yaml").write_text("cases: [arm]\nstudies: [plates]\n")
     (folder / "config/cases/arm.yaml").write_text(yaml.safe_dump(CASE))
     (folder / "net.yaml").write_text(yaml.safe_dump(NETWORK))
     time = np.linspace(0, 0.2, 21)

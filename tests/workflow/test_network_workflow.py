@@ -27,7 +27,7 @@ def workflow(folder, *options):
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("network")
     (folder / "config/cases").mkdir(parents=True)
-    (folder / "config/config.yaml").write_text("cases: [tube]\n")
+    (folder / "config/config.yaml").write_text("cases: [tube]\nstudies: [plates]\n")
     (folder / "config/cases/tube.yaml").write_text(yaml.safe_dump(CASE))
     return folder
 

@@ -11,7 +11,7 @@ from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
 from pipeline.files.volume import Volume
-from pipeline.segmentation.following import SEEN, followed
+from pipeline.segmentation.following import REACH_VOXELS, SEEN, followed
 from pipeline.segmentation.levels import levels
 from pipeline.segmentation.local_edge import LOCAL
 from pipeline.segmentation.problem import Problem
@@ -140,6 +140,29 @@ def test_a_vessel_is_followed_to_the_border_whatever_is_left_of_its_last_piece(l
     assert on.added == on.mask[12:].sum()
 
 
+@pytest.mark.parametrize(("gap", "goes_on"), [(1, True), (2, False), (3, False)])
+def test_what_fits_but_hangs_on_the_mask_by_what_does_not_is_not_followed(gap, goes_on):
+    """A tube as wide as the vessel stands on a streak beside it. Where that lies on the wall all along, the tube
+    is a branch; where there is a gap, and the streak touches the wall far away, it is none.
+    """
+    z, y, x = np.indices((60, 44, 24))
+    vessel = np.hypot(y - 8, x - 12) < 4
+    wall = int(np.flatnonzero(vessel[0, :, 12]).max())
+    between = (abs(x - 12) <= 1) & (y <= wall + REACH_VOXELS)
+    streak = between & (z >= 6) & (z < 44) & (y >= wall + gap)
+    foot = between & (z >= 6) & (z < 8) & (y > wall)
+    tube = (np.hypot(z - 40, x - 12) < 4) & (y > wall + REACH_VOXELS)
+    voxels = np.where(vessel | streak | foot | tube, 300.0, 40.0).astype(np.float32)
+    image = Volume(voxels, (0.5,) * 3, (0.0, 0.0, 0.0), np.eye(3))
+    settings = SegmentSettings(seeds_voxel=((12, 8, 4),), lower=170)
+    problem = Problem(image, (), (), None, settings, 170.0, -np.inf, logging.getLogger("test"))
+    found = levels(voxels, vessel, [(12, 8, 4)], 170.0)
+    on = followed(problem, vessel.copy(), found, 170.0, np.full(60, 4.0))
+    assert (on.added > 0.8 * tube.sum()) == goes_on
+    assert (on.mask == vessel).all() != goes_on
+
+
+@pytest.mark.slow
 def test_what_fits_but_hangs_on_the_mask_by_what_does_not_ends_in_no_traceback():
     """Streaks of noise between the shoulders, 0.2 to 0.6 of the contrast: what goes on is joined by none of its own."""
     drawn = strangers.image("shoulders", 8002)

@@ -33,7 +33,7 @@ def test_labels_are_no_image(seed, labels, kind, tmp_path):
 @pytest.mark.parametrize("kind", ["thick-slices", "curved-greys"])
 def test_an_image_is_none(kind, tmp_path):
     """Of whole numbers, of 8 bits among others."""
-    image = strangers.image(kind, 20261129).image
+    image = strangers.image(kind, 3).image  # of the smallest: fewer voxels have fewer greys
     image.with_voxels(np.rint(image.voxels).astype(np.int16)).write(tmp_path / "image.nii.gz")
     assert read(tmp_path / "image.nii.gz")[0].voxels.size == image.voxels.size
 

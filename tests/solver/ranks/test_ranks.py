@@ -183,36 +183,45 @@ def begun(folder: Path, wanted: SolveSettings, *more: str) -> subprocess.Popen[s
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked for in /proc")
-@pytest.mark.parametrize(("ranks", "how", "rest"), [(2, "killed", 3), (3, "killed", 1), (2, "ended", 1)])
-def test_a_run_of_ranks_that_stops_goes_on_with_others_to_the_bits_of_one_process(ranks, how, rest, mpirun, tmp_path):
-    """A rank is killed, or the command is asked to end. With a flow that turns back, a Windkessel, a viscosity that
-    varies, snapshots and statistics.
+def test_a_run_of_ranks_that_stops_goes_on_with_others_to_the_bits_of_one_process(mpirun, tmp_path):
+    """Two ranks are asked to end, of three that go on one is killed, one process comes to the last steps, and two ranks
+    to the end. With a flow that turns back, a Windkessel, a viscosity that varies, snapshots and statistics.
     """
     save(short_pipe(), tmp_path / "nodes.h5")
     wanted = replace(pulsatile(tmp_path / "wave"), cycles=1)
-    process, stopped = begun(tmp_path, replace(wanted, ranks=ranks)), time.monotonic()
-    if how == "ended":
-        process.send_signal(signal.SIGTERM)
-    else:
-        os.kill(ranks_below(tmp_path)[1], signal.SIGKILL)
-    errors = process.communicate(timeout=60)[1]
-    assert process.returncode == 1
-    if how == "ended":
-        assert f"stopped by signal {signal.SIGTERM:d} after step" in errors
-        way = r"messages through the host, at most \S+ MB a rank and step in \S+ us: latency \S+ us, \S+ GB/s"
-        assert re.search(way, errors)
-    else:
-        assert time.monotonic() - stopped < WITHIN_S
-        said = f"solve.ranks {ranks}: a rank ended before the run did ("
-        assert errors.splitlines()[-1].split(": error: ")[1].startswith(said)
+    whole = run(short_pipe(), wanted, tmp_path / "whole")
+    process = begun(tmp_path, replace(wanted, ranks=2))
+    process.send_signal(signal.SIGTERM)
+    errors = told(process)
+    assert f"stopped by signal {signal.SIGTERM:d} after step" in errors
+    way = r"messages through the host, at most \S+ MB a rank and step in \S+ us: latency \S+ us, \S+ GB/s"
+    assert re.search(way, errors)
     assert not ranks_below(tmp_path)
-    assert not (tmp_path / "flow.vtkhdf").exists()
-    process = start(tmp_path, replace(wanted, ranks=rest))
-    errors = process.communicate(timeout=400)[1]
-    assert process.returncode == 0, errors
+    process, killed = begun(tmp_path, replace(wanted, ranks=3)), time.monotonic()
+    os.kill(ranks_below(tmp_path)[1], signal.SIGKILL)
+    errors = told(process)
+    assert time.monotonic() - killed < WITHIN_S
     assert "going on from the checkpoint of step" in errors
-    run(short_pipe(), wanted, tmp_path / "whole")
+    said = "solve.ranks 3: a rank ended before the run did ("
+    assert errors.splitlines()[-1].split(": error: ")[1].startswith(said)
+    assert not ranks_below(tmp_path)
+    own = identity(tmp_path / "nodes.h5", parse(json.loads(json.dumps(asdict(wanted)))))
+    before, late = kept(tmp_path, identity=own).newest(dict).step, round(0.95 * whole["steps"])
+    with pytest.raises(KilledError), killed_at(late):
+        run(short_pipe(), wanted, tmp_path / "one", kept(tmp_path, 0.1, own))
+    assert 0 < before < kept(tmp_path, identity=own).newest(dict).step <= late
+    assert not (tmp_path / "flow.vtkhdf").exists()
+    process = start(tmp_path, replace(wanted, ranks=2), minutes=60)
+    errors = told(process, 0)
+    assert "going on from the checkpoint of step" in errors
     assert files(tmp_path) == files(tmp_path / "whole")
+
+
+def told(process: subprocess.Popen[str], status: int = 1) -> str:
+    """What a run says that ends with a status."""
+    errors = process.communicate(timeout=400)[1]
+    assert process.returncode == status, errors
+    return errors
 
 
 @pytest.mark.slow
