@@ -15,8 +15,8 @@ import pytest
 from solver.runtime.sources import ROOT
 
 ROOMS = ("hemolattice", "solver", "pipeline", "validation")
-MOST_LINES, MOST_PARAMETERS, MOST_LINES_OF_A_FILE = 60, 8, 420
-NOT_YET: set[str] = set()
+MOST_LINES, MOST_PARAMETERS, MOST_LINES_OF_A_FILE = 60, 8, 400
+NOT_YET: set[str] = {"pipeline/segmentation/local_edge.py"}
 """Functions, ``file: name``, and files that are still too large: may only shrink."""
 
 

@@ -23,7 +23,14 @@ def store(array: Any, values: NDArray[Any]) -> None:
 
 
 def launch_over(queue: Queue, count: int, kernel: Any, *arguments: Any) -> None:
-    """Launch a kernel with a thread for each of so many things, if there are any."""
+    """Launch a kernel with a thread for each of so many things, if there are any.
+
+    Parameters
+    ----------
+    queue : the order in which the device works.
+    count : of the things.
+    kernel, arguments : what is launched, and with what.
+    """
     if count:
         kernel[blocks_of(count, THREADS), THREADS, queue.stream](*arguments)
 

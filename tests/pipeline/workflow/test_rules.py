@@ -191,7 +191,7 @@ def test_the_workflow_runs_from_another_folder_on_what_is_there_and_else_on_what
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('not this one')")
     (tmp_path / "config/cases").mkdir(parents=True)
-    (tmp_path / "config/config.yaml").write_text("cases: [mine, tiny]\n")
+    (tmp_path / "config/config.yaml").write_text("cases: [mine, tiny]\nstudies: [plates]\n")
     (tmp_path / "config/cases/mine.yaml").write_text((ROOT / "config/cases/tiny.yaml").read_text())
     targets = [f"results/{name}/truth.json" for name in ("mine", "tiny")]
     answer = snakemake(tmp_path, *ELSEWHERE, *targets)
@@ -209,7 +209,7 @@ def test_the_workflow_runs_from_another_folder_on_what_is_there_and_else_on_what
 
 @pytest.mark.parametrize("rename", [pytest.param("", marks=pytest.mark.slow), " as hemolattice_*"])
 def test_the_workflow_is_a_module_of_another_one(tmp_path, rename):
-    config = {"cases": ["tiny"], "threads": 1}
+    config = {"cases": ["tiny"], "studies": ["plates"], "threads": 1}
     text = MODULE.format(snakefile=str(ROOT / "Snakefile"), config=config, rename=rename)
     (tmp_path / "Snakefile").write_text(text)
     prefix = rename.removeprefix(" as ").removesuffix("*")
@@ -240,7 +240,7 @@ def test_stages_run_in_the_image_that_the_configuration_names(tmp_path):
     for name, text in (("apptainer", APPTAINER), ("python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')):
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
-    options = (*ELSEWHERE, "--sdm", "apptainer", "--config", "cases=tiny", "--")
+    options = (*ELSEWHERE, "--sdm", "apptainer", "--config", "cases=tiny", "studies=plates", "--")
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     answer = snakemake(tmp_path, *options, "results/tiny/truth.json", PATH=path)
     assert answer.returncode == 1
