@@ -3,9 +3,10 @@
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import ndimage, special
 
-from pipeline.files.enclosed import enclosed_voxels, filled
+from pipeline.files import enclosed
+from pipeline.files.enclosed import both_sides, enclosed_voxels, filled
 
 SIZE = (50, 44, 44)
 
@@ -51,3 +52,18 @@ def test_of_a_mask_voxels_are_counted():
     assert enclosed_voxels(mask) == 32
     np.testing.assert_array_equal(filled(mask), mask)
     assert enclosed_voxels(np.zeros((4, 4, 4))) == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_wall_and_splines_in_its_voxels_are_those_of_scipy_to_the_bit(seed):
+    rng = np.random.default_rng([seed, 91])
+    shape = tuple(rng.integers(5, 30, 3))
+    field = ndimage.gaussian_filter(rng.standard_normal(shape), rng.uniform(0.5, 3)).astype(np.float32)
+    inside, around = field > 0, np.ones((3, 3, 3), bool)
+    grown, shrunk = ndimage.binary_dilation(inside, around), ndimage.binary_erosion(inside, around, border_value=1)
+    np.testing.assert_array_equal(both_sides(inside), grown & ~shrunk)
+    places = np.argwhere(np.ones(shape, bool)[2:-2, 2:-2, 2:-2]) + 2
+    for eighth in np.ndindex(2, 2, 2):
+        at = (places + (np.array(eighth) - 0.5) / 2).T
+        wanted = ndimage.map_coordinates(field, at, order=3, prefilter=False, mode="nearest")
+        np.testing.assert_array_equal(enclosed._within(field, places, *eighth, enclosed._WEIGHTS), wanted)
