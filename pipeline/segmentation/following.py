@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from pipeline.files.volume import Volume
-from pipeline.segmentation.levels import SHELL_VOXELS, Levels, soft_tissue
+from pipeline.segmentation.levels import MAD_TO_SIGMA, SHELL_VOXELS, Levels, soft_tissue
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box
 
@@ -263,3 +263,19 @@ def _middle(mask: Mask) -> tuple[int, ...]:
     """The deepest voxel z, y, x of a mask."""
     depth = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1, 1:-1]
     return tuple(int(n) for n in np.unravel_index(int(depth.argmax()), depth.shape))
+
+
+def spread_at_a_place(voxels: NDArray[np.floating], mask: Mask) -> float:
+    """Standard deviation, robust, of the intensities of a mask about their average near each place.
+
+    Parameters
+    ----------
+    voxels, mask : (Z, Y, X).
+    """
+    box = bounding_box(mask)
+    near, part = voxels[box], mask[box]
+    depth = ndimage.distance_transform_edt(np.pad(part, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
+    radius = float(depth.max())
+    mean = average_near(near, np.where(part, depth**3, 0.0), length_of(radius))
+    core = part & (depth > radius / 2)
+    return float(MAD_TO_SIGMA * np.median(np.abs(near - mean)[core]))

@@ -20,13 +20,12 @@ from pipeline.segmentation.following import (
     SEEN,
     Followed,
     Near,
-    average_near,
     followed,
     least_contrast,
     length_of,
     levels_near,
 )
-from pipeline.segmentation.levels import MAD_TO_SIGMA, SHELL_VOXELS, Levels, levels
+from pipeline.segmentation.levels import SHELL_VOXELS, Levels, levels
 from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import (
@@ -383,19 +382,3 @@ def _even(
     share = (problem.filtered.voxels - near.tissue) / contrast
     share[edge.box] -= edge.edge - edge.mean
     return (found.surroundings + share * found.contrast).astype(np.float32), contrast
-
-
-def spread_at_a_place(voxels: NDArray[np.floating], mask: Mask) -> float:
-    """Standard deviation, robust, of the intensities of a mask about their average near each place.
-
-    Parameters
-    ----------
-    voxels, mask : (Z, Y, X).
-    """
-    box = bounding_box(mask)
-    near, part = voxels[box], mask[box]
-    depth = ndimage.distance_transform_edt(np.pad(part, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
-    radius = float(depth.max())
-    mean = average_near(near, np.where(part, depth**3, 0.0), length_of(radius))
-    core = part & (depth > radius / 2)
-    return float(MAD_TO_SIGMA * np.median(np.abs(near - mean)[core]))

@@ -9,8 +9,9 @@ from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
 from pipeline.files.volume import Volume
+from pipeline.segmentation.following import spread_at_a_place
 from pipeline.segmentation.limits import WRONG
-from pipeline.segmentation.local_edge import LOCAL, spread_at_a_place
+from pipeline.segmentation.local_edge import LOCAL
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import Segmentation, segment
