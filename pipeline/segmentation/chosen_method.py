@@ -14,7 +14,7 @@ from typing import Any
 
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.segmentation.limits import MOVED, WRONG
-from pipeline.segmentation.local_edge import LOCAL
+from pipeline.segmentation.local_edge import EVEN, LOCAL
 
 AUTO, THRESHOLD = "auto", "threshold"
 
@@ -83,6 +83,22 @@ def settles(by_places: Mapping[str, Any], at_one: Mapping[str, Any]) -> bool:
     """
     after = reservations(by_places)
     return not after & MISPLACED and after <= reservations(at_one)
+
+
+def changes_along(by_places: Mapping[str, Any]) -> str:
+    """That contrast changes along a lumen which no one threshold finds, and what follows; empty where it does not.
+
+    Parameters
+    ----------
+    by_places : record of a lumen by the levels near each place.
+    """
+    low, high = by_places["contrast_along"]
+    if low > EVEN * high:
+        return ""
+    return (
+        f"the contrast of the vessel changes from {high:.4g} to {low:.4g} along it, which no one threshold follows."
+        f" Tried, passes: the level near each place, segment: {{lower: null, method: {LOCAL}}}. With one threshold"
+    )
 
 
 def record_of_choice(by_places: Mapping[str, Any], at_one: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -4,8 +4,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.following import spread_at_a_place
+from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.problem import Lumen
 from solver.runtime.errors import StageError
 

@@ -24,7 +24,15 @@ from pipeline.segmentation.automatic import find_lower, find_seed, find_start
 from pipeline.segmentation.barrier import barrier, with_its_layers
 from pipeline.segmentation.beyond_region import keeps_whole, record_of_beyond_region
 from pipeline.segmentation.bridging import bridged
-from pipeline.segmentation.chosen_method import AUTO, at_one_level, by_place, misplaced, record_of_choice, settles
+from pipeline.segmentation.chosen_method import (
+    AUTO,
+    at_one_level,
+    by_place,
+    changes_along,
+    misplaced,
+    record_of_choice,
+    settles,
+)
 from pipeline.segmentation.contrast import check_contrast
 from pipeline.segmentation.dark_blood import read_inverted, record_of_inverted
 from pipeline.segmentation.greys import record_of_greys
@@ -40,7 +48,7 @@ from pipeline.segmentation.leak_advice import clear_of_leak
 from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, remedies
 from pipeline.segmentation.levels import Levels, dark_limit, levels
 from pipeline.segmentation.limits import WRONG
-from pipeline.segmentation.local_edge import EVEN, LOCAL
+from pipeline.segmentation.local_edge import LOCAL
 from pipeline.segmentation.lumen_record import against_plain_growing, may_have_left, record_of
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import blooming
@@ -132,8 +140,8 @@ def segment(
     except StageError as error:
         log.info("%s: looking whether brightness changes along the vessel", error)
         alone = by_place(settings, alone=True)
-        if alone != settings and (words := _changes_along(other := tried(alone))):
-            if chooses and other:
+        if alone != settings and (other := tried(alone)) and (words := changes_along(other.record)):
+            if chooses:
                 return _chosen(other, None, log)
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
             raise kind(f"{words}: {error}") from None
@@ -167,19 +175,6 @@ def _chosen(found: Segmentation, at_one: dict[str, Any] | None, log: logging.Log
     record = found.record | record_of_choice(found.record, at_one)
     log.info("segment.method: auto takes %s", record["method_chosen"])
     return replace(found, record=record)
-
-
-def _changes_along(found: Segmentation | None) -> str:
-    """That brightness changes along a lumen which was tried, and what follows it; empty where it does not."""
-    if found is None:
-        return ""
-    low, high = found.record["contrast_along"]
-    if low > EVEN * high:
-        return ""
-    return (
-        f"the contrast of the vessel changes from {high:.4g} to {low:.4g} along it, which no one threshold follows."
-        " Tried, passes: the level near each place, segment: {lower: null, method: local}. With one threshold"
-    )
 
 
 def _refuse_brightness(
