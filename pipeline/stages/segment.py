@@ -20,19 +20,11 @@ from pipeline.case.settings.base import parse
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.enclosed import enclosed_voxels
 from pipeline.files.volume import Volume
+from pipeline.segmentation import chosen_method
 from pipeline.segmentation.automatic import find_lower, find_seed, find_start
 from pipeline.segmentation.barrier import barrier, with_its_layers
 from pipeline.segmentation.beyond_region import keeps_whole, record_of_beyond_region
 from pipeline.segmentation.bridging import bridged
-from pipeline.segmentation.chosen_method import (
-    AUTO,
-    at_one_level,
-    by_place,
-    changes_along,
-    misplaced,
-    record_of_choice,
-    settles,
-)
 from pipeline.segmentation.contrast import check_contrast
 from pipeline.segmentation.dark_blood import read_inverted, record_of_inverted
 from pipeline.segmentation.greys import record_of_greys
@@ -116,7 +108,7 @@ def segment(
         leak guard (:mod:`pipeline.segmentation.leak`, :mod:`pipeline.segmentation.left_vessel`).
     """
     log = log or logging.getLogger("segment")
-    chooses, settings = settings.method == AUTO, at_one_level(settings)
+    chooses, settings = settings.method == chosen_method.AUTO, chosen_method.at_one_level(settings)
 
     def tried(other: SegmentSettings, part: Volume = filtered) -> Segmentation | None:
         return _tried(part, other, loaded, modality, log)
@@ -139,8 +131,8 @@ def segment(
         raise refusal from None
     except StageError as error:
         log.info("%s: looking whether brightness changes along the vessel", error)
-        alone = by_place(settings, alone=True)
-        if alone != settings and (other := tried(alone)) and (words := changes_along(other.record)):
+        alone = chosen_method.by_place(settings, alone=True)
+        if alone != settings and (other := tried(alone)) and (words := chosen_method.changes_along(other.record)):
             if chooses:
                 return _chosen(other, None, log)
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
@@ -160,11 +152,11 @@ def _or_by_place(
     log: logging.Logger,
 ) -> Segmentation:
     """The lumen at one threshold, or that by levels near each place where one misses the volume and they settle it."""
-    if not misplaced(found.record):
+    if not chosen_method.misplaced(found.record):
         return found
     log.info("one threshold may miss the volume: trying the levels near each place (segment.method: %s)", LOCAL)
-    other = tried(by_place(settings))
-    if other is None or not settles(other.record, found.record):
+    other = tried(chosen_method.by_place(settings))
+    if other is None or not chosen_method.settles(other.record, found.record):
         log.info("they do not settle it: %s", "refused" if other is None else "other reservations come with them")
         return found
     return _chosen(other, found.record, log)
@@ -172,7 +164,7 @@ def _or_by_place(
 
 def _chosen(found: Segmentation, at_one: dict[str, Any] | None, log: logging.Logger) -> Segmentation:
     """A lumen by levels near each place, with why it was taken in its record."""
-    record = found.record | record_of_choice(found.record, at_one)
+    record = found.record | chosen_method.record_of_choice(found.record, at_one)
     log.info("segment.method: auto takes %s", record["method_chosen"])
     return replace(found, record=record)
 
