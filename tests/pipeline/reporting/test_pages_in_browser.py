@@ -16,7 +16,7 @@ from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.percentiles import weighted_percentiles
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from tests.pipeline.stages.test_cohort import indices, made
-from tests.support import chromium
+from tests.support import chromium, printed_pages
 from tests.support.reported import OPTIONAL, enrich, leave, make
 
 COMPLAIN = """
@@ -381,6 +381,33 @@ def test_on_paper_the_report_has_pages_and_nothing_to_touch(report):
         assert report.run("document.querySelector('#printed').getClientRects().length") == 1
     finally:
         report.call("Emulation.setEmulatedMedia", media="")
+
+
+@pytest.fixture(scope="module")
+def plain_page(tmp_path_factory):
+    """The report of a steady flow in a pipe, without what later stages add."""
+    folder = tmp_path_factory.mktemp("plain")
+    make(leave(tmp_path_factory.mktemp("steady")), folder, blank=True)
+    return folder / "report.html"
+
+
+@pytest.mark.parametrize("which", ["page", "plain_page"])
+def test_on_paper_no_heading_is_left_alone_and_no_page_half_empty(browser, which, request, tmp_path):
+    """At most 8 pages, of a pulsatile flow with a sac, bands, contrast and other flows, too.
+
+    The last page ends where the text does. On the others at most a picture with its caption and the lines above it had
+    no room: two fifths of a page.
+    """
+    page = request.getfixturevalue(which)
+    browser.screen(1280, 900)
+    browser.open(page, tmp_path, before=COMPLAIN + COARSE)
+    sheets = printed_pages.printed(browser, margin_mm=12)
+    browser.open("<body data-ready='yes'>", tmp_path)  # its blocks became links
+    assert 2 <= len(sheets) <= 8
+    kinds = [block.kind for sheet in sheets for block in sheet.blocks]
+    assert kinds.count("h2") == page.read_text(encoding="utf-8").count("<h2>") - 1  # but that of the view to turn
+    assert [block for sheet in sheets for block in sheet.orphans] == []
+    assert min(sheet.filled for sheet in sheets[:-1]) > 0.6
 
 
 # ---- all cases ----
