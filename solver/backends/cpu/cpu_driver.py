@@ -137,11 +137,13 @@ class CpuDriver(LatticeDriver):
         lattice, boundary_values = self.lattice, self._boundary_values[step]
         inlets, out = lattice.inlets, lattice.outlets
         # outlets first read all of a node's populations as they left it, wall links among them: before the walls
-        nodes, links = (out.node, out.first), out.arrays
         force, stride, f = lattice.force, lattice.stride, self.populations
-        self._outlets(f, self._outlet_addresses, stride, even, *nodes, links, force, boundary_values, self._outlet_flux)
-        given = inlets.column, inlets.rows, inlets.weight, inlets.part, boundary_values
-        self._inlets(f, inlets.slot, *given, self._inlet_flux)
+        if len(out.node):  # loops over nothing would be compiled
+            where, nodes = (self._outlet_addresses, stride, even), (out.node, out.first)
+            self._outlets(f, *where, *nodes, out.arrays, force, boundary_values, self._outlet_flux)
+        if len(inlets.slot):
+            given = inlets.column, inlets.rows, inlets.weight, inlets.part, boundary_values
+            self._inlets(f, inlets.slot, *given, self._inlet_flux)
 
     def treat_walls(self, step: int, even: bool) -> None:
         """Treat wall links."""
@@ -151,8 +153,9 @@ class CpuDriver(LatticeDriver):
     def mass_added(self, even: bool) -> Limbs:
         """Limbs of the mass that they added, without what belongs to openings."""
         added: Limbs = self._added.sum(axis=0)
-        self._beside(self._inlet_flux, self.lattice.inlets.part, added)
-        self._beside(self._outlet_flux, self.lattice.outlets.part, added)
+        for flux, links in ((self._inlet_flux, self.lattice.inlets), (self._outlet_flux, self.lattice.outlets)):
+            if len(flux):
+                self._beside(flux, links.part, added)
         return added
 
     def correct_mass(self, even: bool, added: Limbs | None = None) -> None:
@@ -215,7 +218,8 @@ class CpuDriver(LatticeDriver):
         for first, last in lattice.ranges:
             mine = slice(done, done := done + chunks(last - first))
             self._observe(*self._stored, self._before, keep, first, last, sums[mine], extremes[mine])
-        self._probe(self.populations, lattice.stride, lattice.probe_node, self._probe_drho)
+        if len(lattice.probe_node):
+            self._probe(self.populations, lattice.stride, lattice.probe_node, self._probe_drho)
         self._found = Found(sums, extremes, self._inlet_flux.copy(), self._outlet_flux.copy(), self._probe_drho)
 
     def found(self) -> Found:

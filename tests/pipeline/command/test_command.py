@@ -19,10 +19,12 @@ from pipeline.command.__main__ import main
 from pipeline.command.cases import configuration
 from pipeline.command.launch import snakemake
 from pipeline.workflow.recovery import at_work, recover
+from solver.domain import nodes as node_files
 from solver.run.machine import Machine
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.support.dicom_files import noise, oblique, write
+from tests.support.stability_matrix import of_shape
 from tests.support.workflow_runs import run_workflow
 
 ALL = "all"
@@ -333,12 +335,21 @@ def test_the_self_test_knows_the_peak_at_the_nodes_and_refuses_another():
             check.said_of(check.expected_mm_s() * wrong, 1)
 
 
-def test_a_failed_self_test_ends_with_what_the_workflow_said(monkeypatch):
-    def fails(command: list[str], cwd: Path, stdout, stderr) -> int:
-        assert json.loads(json.dumps(read_yaml(cwd / "config/cases/self-test.yaml")))["solve"]["backend"] == "cpu"
-        stdout.write("what went wrong\n")
-        return 1
+def test_the_self_test_computes_the_peak_with_nothing_to_compile_but_the_flow(monkeypatch, tmp_path):
+    """Alone in a folder: by the node arrays that the stages make of the channel, and no loop of theirs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "store"))
+    assert "(error" in check.self_test()
+    names = " ".join(path.name for path in (tmp_path / "store").rglob("*.nbi"))
+    assert "steps.make_steps" in names
+    assert not re.search(r"crossings|thin_passages|links\._|opening_pass", names)
+    made = of_shape({"shape": "channel", "height_mm": check.HEIGHT_MM, "ends": "periodic"})
+    node_files.save(made(check.HEIGHT_MM / check.NODES), tmp_path / "channel.h5")
+    assert node_files.stored_checksum(tmp_path / "channel.h5") == node_files.stored_checksum(check.CHANNEL)
 
-    monkeypatch.setattr(check, "launch", fails)
-    with pytest.raises(StageError, match="what went wrong"):
+
+def test_a_failed_self_test_ends_with_what_the_solver_said(monkeypatch, tmp_path):
+    (tmp_path / "nodes.h5").write_bytes(b"no nodes")
+    monkeypatch.setattr(check, "CHANNEL", tmp_path / "nodes.h5")
+    with pytest.raises(StageError, match="the solver failed; its last lines:\n(.*\n)*.*nodes.h5"):
         check.self_test()
