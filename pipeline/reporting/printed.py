@@ -56,7 +56,7 @@ def _worth(paper: Paper, found: Mapping[str, Any]) -> None:
         if words:
             paper.paragraph(f"{words[0].upper()}{words[1:]}.")
     for _, words, groups in () if found["trusted"] else found["usable"]:
-        paper.table([(words, "; ".join(groups))], (1, 5))
+        paper.table([(words, ". ".join(groups))], (1, 5))
     for warning in found["warnings"]:
         paper.paragraph(f"· {warning}")
     paper.paragraph(f"{passed} of {len(found['checks'])} checks passed.")

@@ -76,8 +76,8 @@ def _evidence_words(evidence: Mapping[str, Any]) -> str:
 
 
 def by_state(trust: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
-    """Which figures are good, usable with reservation, and not usable: state, words, figures with the reasons. A reason
-    that all of them have stands once, before the others of its state.
+    """Which figures are good, usable with reservation, and not usable: state, words, figures with the reasons. Figures
+    with the same reasons stand together; a reason that all have stands once, before the others of its state.
     """
     doubts = [
         {_evidence_words(each): each["state"] for each in group["evidence"] if each["state"] != "good"}
@@ -87,10 +87,12 @@ def by_state(trust: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[st
     found = []
     for state, words_of in STATE_WORDS.items():
         label = [f"all figures: {words}" for words in shared if doubts[0][words] == state]
+        together: dict[str, list[str]] = {}
         for group, of_group in zip(trust, doubts, strict=True):
             if group["state"] == state:
                 own = "; ".join(words for words in of_group if words not in shared)
-                label.append(f"{group['figures']}: {own}" if own else group["figures"])
+                together.setdefault(own, []).append(group["figures"])
+        label += [f"{'; '.join(named)}: {own}" if own else "; ".join(named) for own, named in together.items()]
         if label:
             found.append((state, words_of, label))
     return found

@@ -13,10 +13,10 @@ from tests.support.chromium import Browser
 
 MARK = """
 (() => {
-  const kinds = "h1, h2, h3, p, li, th, td, figcaption, summary, dt, dd, pre, .tile > *, img, svg.curve";
+  const kinds = "h1, h2, h3, p, li, th, td, figcaption, summary, dt, dd, pre, .tile > *, figure img, svg.curve";
   let number = 0;
   for (const block of document.querySelectorAll(kinds)) {
-    if (!block.getClientRects().length && !block.closest(".printed")) continue;
+    if (!block.getClientRects().length && !block.closest(".printed")) continue;  // which is shown on paper alone
     const link = document.createElement("a");
     link.href = `http://mark/${number++}-${block.tagName.toLowerCase()}`;
     link.style.cssText = "color: inherit; text-decoration: none";

@@ -71,6 +71,21 @@ def test_a_reason_that_all_figures_have_stands_once():
     assert by_state([]) == []
 
 
+def test_figures_with_the_same_reasons_stand_together():
+    coarse = check("nodes across", "", 15.0, "")
+    groups = [
+        ("flows", "good", []),
+        ("stress", "reservation", [coarse]),
+        ("speeds", "good", []),
+        ("sac", "reservation", [coarse]),
+    ]
+    good, reservation = by_state(
+        [{"figures": name, "state": state, "evidence": found} for name, state, found in groups]
+    )
+    assert good[2] == ["flows; speeds"]
+    assert reservation[2] == ["stress; sac: nodes across 15 (good from 20)"]
+
+
 def test_trust_stands_beside_each_key_figure(rich):
     tiles = re.findall(r'<div class="tile">(.*?)</div>', rich[0], re.DOTALL)
     assert len(tiles) == 6
