@@ -54,8 +54,11 @@ from solver.run.vtkhdf import SURFACE_CELLS, Steps, add_points, begin, extend, w
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.outputs import require_room
-from solver.runtime.progress import Progress
+from solver.runtime.progress import Parts
 from solver.runtime.provenance import Job
+
+BEFORE, AFTER = 2.6, 1.5
+"""Times of what comes before the first and after the last time of a flow, over that of one."""
 
 
 @dataclass(frozen=True)
@@ -205,12 +208,18 @@ def fields_of(flow: Flow, nodes: Nodes, log: logging.Logger) -> Iterator[Fields]
     """
     if len(flow.points_mm) != nodes.count:
         raise StageError(f"{flow.path}: {len(flow.points_mm)} nodes, the node arrays {nodes.count}; run solve again")
-    progress = Progress(log, len(flow.times_s), "times")
-    for step in range(len(flow.times_s)):
-        yield Fields(
-            flow.velocity_m_s(step), flow.pressure_pa(step), flow.viscous_stress_pa(step), flow.viscosity_pa_s(step)
-        )
-        progress.update(step + 1)
+    names = [f"time {k + 1} of {len(flow.times_s)}" for k in range(len(flow.times_s))]
+    parts = Parts(log, {"places": BEFORE, **dict.fromkeys(names, 1.0), "figures": AFTER})  # places: since this call
+
+    def fields() -> Iterator[Fields]:
+        for step, name in enumerate(names):
+            parts.begin(name)
+            yield Fields(
+                flow.velocity_m_s(step), flow.pressure_pa(step), flow.viscous_stress_pa(step), flow.viscosity_pa_s(step)
+            )
+        parts.begin("figures")
+
+    return fields()
 
 
 def _also_into(volume: Volume, times: Iterable[Fields]) -> Iterator[Fields]:

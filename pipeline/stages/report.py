@@ -32,11 +32,15 @@ from solver.domain import nodes as node_files
 from solver.run.flow_file import read_flow
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
+from solver.runtime.progress import Parts
 from solver.runtime.provenance import Job
+
+PARTS = {"streamlines": 10.0, "vessel": 41.0, "cuts": 14.0, "view to turn": 5.0, "plots": 16.0, "page": 14.0}
+"""Times of the parts of the work, in percent."""
 
 
 def _compute(job: Job) -> None:
-    inputs = parse(ReportInput, job.settings, "--settings")
+    inputs, parts = parse(ReportInput, job.settings, "--settings"), Parts(job.log, PARTS)
     nodes, given = node_files.load(job.inputs["nodes"]), read_evidence(job.inputs)
     openings = given.openings
     if openings != nodes.openings:
@@ -47,7 +51,8 @@ def _compute(job: Job) -> None:
     lines = read_lines(job.inputs["centreline"]) if "centreline" in job.inputs else []
     shown = made.Shown(nodes, flow.velocity_m_s(step), flow.pressure_pa(step), wall.mesh, quantities, given.tree, lines)
     pictures = made.Pictures()
-    view = _draw(job, pictures, shown, inputs.streamlines)
+    view = _draw(job, pictures, shown, inputs.streamlines, parts)
+    parts.begin("plots")
     made.plot_triangles(pictures, angle_histograms(given.geometry))
     if "along" in job.inputs:
         made.plot_centreline_profile(pictures, read_centreline_profile(job.inputs["along"]))
@@ -57,6 +62,7 @@ def _compute(job: Job) -> None:
     if "curves" in job.inputs:
         made.plot_transport(pictures, job.inputs["curves"], job.inputs["strip"].read_bytes(), openings)
     made.plot_record(pictures, monitor, openings, given.summary["numbers"].get("period_s"))
+    parts.begin("page")
     page = context(given) | {
         "title": inputs.title or inputs.case,
         "description": inputs.description,
@@ -73,7 +79,7 @@ def _compute(job: Job) -> None:
     job.facts["drawn_by"] = window_class()
 
 
-def _draw(job: Job, pictures: made.Pictures, shown: made.Shown, lines_wanted: int) -> str:
+def _draw(job: Job, pictures: made.Pictures, shown: made.Shown, lines_wanted: int, parts: Parts) -> str:
     """Make the pictures of image, vessel and flow, and the view to turn, which is returned as JSON."""
     if "picture" in job.inputs:
         pictures.add("segmentation", "segmentation", job.inputs["picture"].read_bytes())
@@ -82,8 +88,11 @@ def _draw(job: Job, pictures: made.Pictures, shown: made.Shown, lines_wanted: in
     openings = shown.nodes.openings
     grid = Grid.of(shown.nodes, shown.velocity_m_s)
     lines = [line[:, :4] for line in streamlines_from_inlets(grid, openings, lines_wanted)]
+    parts.begin("vessel")
     made.draw_still(pictures, shown, lines)
+    parts.begin("cuts")
     made.draw_cuts(pictures, shown, grid)
+    parts.begin("view to turn")
     return view3d.for_page(
         view3d.Scene(
             shown.wall,

@@ -67,10 +67,13 @@ from pipeline.geometry.surface.volumes import tell_volumes
 from pipeline.segmentation.lumen_advice import GIVEN_MASK, of_doubts, of_too_few_ends, record_of
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
+from solver.runtime.progress import Parts
 from solver.runtime.provenance import Job
 
 MAX_ANISOTROPY = 1.5
 """Largest ratio of the voxel's edges: with more, the surface has the steps of the slices."""
+PARTS = {"centreline": 38.0, "volume": 12.0, "ends": 22.0, "triangles": 28.0}
+"""Times of the parts of the work, in percent."""
 FINER = 0.6
 """Spacing over that of the lumen which is proposed where fewer than two ends are open."""
 
@@ -172,6 +175,7 @@ def _extract(
 ) -> Surface:
     """The surface; `broken` says what smoothing lost, where thin places are to be smoothed less."""
     _require_isotropic(lumen)
+    parts = Parts(log, PARTS)
     least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
     traced, shaved = _trace_beyond(lumen, settings, least_mm, log, scene, broken is not None)
     traced, sides = _without_side_branches(traced, settings, least_mm, log, scene)
@@ -183,9 +187,11 @@ def _extract(
     cutting = Cutting(settings, least_mm, remedy, cut_radii, cut_radii + TIP_RADII, border, shaved=shaved)
     close_on_request(found, cutting)
     asked_mm3 = given_mm3 - sum(side["volume_mm3"] for side in sides)
+    parts.begin("volume")
     mesh, field, whole_mm3 = _fitted(traced, asked_mm3, given_mm3 / volume_of(lumen), scene)
     mesh, shape_of = smooth_wall(mesh, field, traced.lumen, settings, whole_mm3, traced.less_where_thin)
     whole = mesh
+    parts.begin("ends")
     mesh, inside_mm3, lost = cut_ends(mesh, field, found, cutting, scene, log)
     change = inside_mm3 / asked_mm3 - 1
     if abs(change) > settings.volume_tolerance:
@@ -194,6 +200,7 @@ def _extract(
             f" surface.volume_tolerance = {settings.volume_tolerance:g}; lower surface.smoothing_mm,"
             f" or {remedies.FINER}"
         )
+    parts.begin("triangles")
     mesh = remesh_vessel(mesh, shape_of(mesh), settings.edges_per_radius, max(lumen.spacing_mm))
     check_closed(mesh)
     openings = name_openings(mesh, settings, log)
@@ -211,11 +218,9 @@ def _extract(
         "before": triangle_quality(traced.raw),
         "uncut": triangle_quality(whole),
         **figures_of_result(mesh),
+        **({"smoothed_less_where_thin": broken} if broken else {}),
+        **({"lost_to_smoothing": gone} if (gone := lost_to_smoothing(traced.lumen, traced.field)) else {}),
     }
-    if broken:
-        quality["smoothed_less_where_thin"] = broken
-    if lost_parts := lost_to_smoothing(traced.lumen, traced.field):
-        quality["lost_to_smoothing"] = lost_parts
     _warn_of_lost(quality, log)
     tell_volumes(quality, log)
     return Surface(mesh, openings, quality)

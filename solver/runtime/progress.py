@@ -3,6 +3,7 @@
 
 import logging
 import time
+from collections.abc import Mapping
 
 NOTICED_S, NOTICED = 2.0, 0.05
 """Seconds, and part of the time left that was said last, by which more may be left without a reason."""
@@ -52,6 +53,27 @@ class Progress:
         why = ", more than before, since they take longer" if is_more(self._before_s, left_s) else ""
         self._before_s = left_s
         return f"{in_time_units(left_s)} left{why}"
+
+
+class Parts:
+    """Progress of work that nothing counts, in parts whose times compare as they were measured to.
+
+    Parameters
+    ----------
+    log : where the lines go.
+    shares : of the whole, by the name of each part, in the order in which they are done; of any sum.
+    every_s : least time between two lines.
+    """
+
+    def __init__(self, log: logging.Logger, shares: Mapping[str, float], every_s: float = 2.0) -> None:
+        self._shares, self._progress = shares, Progress(log, 100, "percent", every_s)
+
+    def begin(self, part: str) -> None:
+        """Say how far the work is as a part begins, but the first one, before which nothing is known of its speed."""
+        names = [*self._shares]
+        before = sum(self._shares[name] for name in names[: names.index(part)])
+        if done := round(100 * before / sum(self._shares.values())):
+            self._progress.update(min(done, 99), part)
 
 
 def is_more(before_s: float | None, left_s: float) -> bool:

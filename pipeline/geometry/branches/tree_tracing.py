@@ -24,6 +24,7 @@ from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.distance import Surface
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
+from solver.runtime.progress import Parts
 
 VOXELS_IN_RADIUS = 4.5
 """Of the thinnest opening."""
@@ -37,6 +38,9 @@ WHOLE = 0.99
 """Least part of the inside that is one piece; with less, a narrow place is lost between the voxels."""
 
 MARGIN_VOXELS = 2.5
+
+PARTS = {"voxels": 12.0, "skeleton": 12.0, "branches": 7.0, "middle of the branches": 33.0, "sections": 36.0}
+"""Times of the parts of the stage, in percent; the sections of the branches come after the tree."""
 
 CAP_VOXELS = 3.0
 """A tip this near a cap belongs to its rim."""
@@ -76,22 +80,28 @@ def trace_tree(mesh: Mesh, openings: tuple[Opening, ...], min_branch_radii: floa
     StageError
         If an opening is cut off from the rest of the vessel, or two openings cannot be distinguished.
     """
+    parts = Parts(log, PARTS)
     mask, warnings = _raster(mesh, openings)
     log.info("%d x %d x %d voxels of %.3g mm", *mask.voxels.shape[::-1], mask.spacing_mm[0])
     wall = Surface(mesh)
     caps = _cap_voxels(mask, openings)
+    parts.begin("skeleton")
     blind = tips(mask.voxels)
     if openings:
         to_caps = Surface(mesh, tuple(opening.id for opening in openings)).distance_mm(mask.to_mm(blind[:, ::-1]))
         blind = blind[to_caps > CAP_VOXELS * mask.spacing_mm[0]]
     skeleton = mask.with_voxels(thin(mask.voxels, np.concatenate([caps, blind])))
+    parts.begin("branches")
     graph = join(skeleton, wall.nearest)
     row_of = {tuple(voxel): row for row, voxel in enumerate(np.argwhere(skeleton.voxels).tolist())}
     cap_rows = {row_of[tuple(voxel)]: opening for voxel, opening in zip(caps.tolist(), openings, strict=True)}
     graph = graph.without_spurs(min_branch_radii, frozenset(cap_rows))
     sketch = Sketch(graph, cap_rows)
     sketch.merge_forks()
-    return Tree(*sketch.finished(wall, mask.spacing_mm[0]), mask.spacing_mm[0], tuple(warnings))
+    parts.begin("middle of the branches")
+    tree = Tree(*sketch.finished(wall, mask.spacing_mm[0]), mask.spacing_mm[0], tuple(warnings))
+    parts.begin("sections")
+    return tree
 
 
 def _raster(mesh: Mesh, openings: tuple[Opening, ...]) -> tuple[Volume, list[str]]:
