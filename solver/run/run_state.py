@@ -149,10 +149,9 @@ class Run:
     def _time_left(self) -> str:
         words, steps = "about", 0.0
         if not self._ended:
-            tolerance = self.settings.steady_tolerance
-            words, steps = time_left.steps_left(
-                self.step, self.monitor.rows, self.plan.schedule, self.watch, self.forecast.steps, tolerance
-            )
+            plan, tolerance = self.plan, self.settings.steady_tolerance
+            of_run = plan.schedule, self.watch, self.forecast.steps, tolerance, self._raised_s / plan.units.dt_s
+            words, steps = time_left.steps_left(self.step, self.monitor.rows, *of_run)
         return self.time_left.said(words, steps, self.forecast)
 
 
