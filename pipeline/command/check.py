@@ -101,10 +101,18 @@ def self_test() -> str:
         command = [sys.executable, "-P", "-m", "solver", "--nodes", str(CHANNEL), "--settings", settings, *outputs]
         environment, began = os.environ | {"PYTHONPATH": search_path(), "NUMBA_NUM_THREADS": "1"}, time.monotonic()
         ran = subprocess.run(
-            command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            command,
+            cwd=place,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
         if ran.returncode:
-            raise StageError("\n".join(["self-test: the solver failed; its last lines:", *ran.stdout.splitlines()[-30:]]))
+            raise StageError(
+                "\n".join(["self-test: the solver failed; its last lines:", *ran.stdout.splitlines()[-30:]])
+            )
         peak = 1e3 * json.loads((Path(place) / names["summary"]).read_text(encoding="utf-8"))["max_speed_m_s"]
         return said_of(peak, time.monotonic() - began)
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command: what its words mean, what it writes, and how it says what is wrong."""
 
-import json
 import re
 import subprocess
 import sys
@@ -351,5 +350,5 @@ def test_the_self_test_computes_the_peak_with_nothing_to_compile_but_the_flow(mo
 def test_a_failed_self_test_ends_with_what_the_solver_said(monkeypatch, tmp_path):
     (tmp_path / "nodes.h5").write_bytes(b"no nodes")
     monkeypatch.setattr(check, "CHANNEL", tmp_path / "nodes.h5")
-    with pytest.raises(StageError, match="the solver failed; its last lines:\n(.*\n)*.*nodes.h5"):
+    with pytest.raises(StageError, match=r"the solver failed; its last lines:\n(.*\n)*.*nodes\.h5"):
         check.self_test()
