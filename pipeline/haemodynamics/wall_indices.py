@@ -41,12 +41,12 @@ def wall_arrays(accumulator: WallAccumulator, wall: Wall) -> dict[str, NDArray[n
     steepness = np.linalg.norm(surface_gradient(wall, magnitude), axis=1)
     arrays = {"WSS (Pa)": mean, "pressure (Pa)": accumulator.pressure / times}
     if times == 1:
-        arrays |= {"WSS magnitude (Pa)": magnitude, "WSS gradient (Pa/mm)": steepness}
+        arrays |= {"WSS magnitude (Pa)": magnitude, "WSS gradient (Pa mm-1)": steepness}
     else:
         net, osi = np.linalg.norm(mean, axis=1), oscillatory_shear_index(accumulator)
         arrays |= {
             "TAWSS (Pa)": magnitude,
-            "TAWSS gradient (Pa/mm)": steepness,
+            "TAWSS gradient (Pa mm-1)": steepness,
             "peak WSS (Pa)": accumulator.shear_peak,
             "OSI": osi,
             "RRT (1/Pa)": _ratio(np.ones_like(net), net, 0.0),

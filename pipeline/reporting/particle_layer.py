@@ -38,7 +38,7 @@ def read_paths(path: Path) -> Paths:
     path : ``pathlines.vtp``.
     """
     points, offsets, at_points, on_lines = read_lines(path)
-    speed = at_points["speed (m/s)"].astype(np.float64)
+    speed = at_points["speed (m s-1)"].astype(np.float64)
     return Paths(
         points.astype(np.float64),
         at_points["time (s)"].astype(np.float64),

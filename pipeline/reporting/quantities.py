@@ -109,13 +109,13 @@ KINDS: Mapping[str, Kind] = {
         "The part of the stress across its mean direction, averaged over the cycle. There is no established limit"
         " (Peiffer et al. 2013, doi:10.1016/j.jbiomech.2013.08.003).",
     ),
-    "TAWSS gradient (Pa/mm)": Kind(
+    "TAWSS gradient (Pa mm-1)": Kind(
         "wall-gradient",
         "gradient of the time-averaged wall shear stress",
         "plasma",
         "How fast the mean stress changes along the wall. There is no established limit.",
     ),
-    "WSS gradient (Pa/mm)": Kind(
+    "WSS gradient (Pa mm-1)": Kind(
         "wall-gradient",
         "gradient of the wall shear stress",
         "plasma",
@@ -196,7 +196,8 @@ def quantity(name: str, values: NDArray[np.floating], areas_mm2: NDArray[np.floa
     unknown = Kind(f"wall-{slug}", words, "viridis", note, from_zero=bool(values.min() >= 0))
     kind, exact = KINDS.get(name, unknown), values.astype(np.float64)
     limits, log = colour_range(kind, name in KINDS, exact, areas_mm2)
-    return Quantity(exact, unit or "", kind, limits, log)
+    shown = (unit or "").replace(" mm-1", "/mm")  # arrays have no slash in their names, which HDF5 does not take
+    return Quantity(exact, shown, kind, limits, log)
 
 
 def colour_range(

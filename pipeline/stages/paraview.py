@@ -57,9 +57,9 @@ WALL_ARRAYS = ("TAWSS (Pa)", "WSS magnitude (Pa)", "OSI", "pressure (Pa)")
 """Arrays of the wall, the preferred first, of which two are shown."""
 
 LINES = {
-    "streamlines": ("streamlines: ", ("speed (m/s)",), SPEED_COLOURS),
-    "pathlines": ("pathlines: ", ("age (s)", "speed (m/s)"), SPEED_COLOURS),
-    "along": ("along the centreline: ", ("pressure (mmHg)", "pressure (Pa)", "mean speed (m/s)"), PRESSURE_COLOURS),
+    "streamlines": ("streamlines: ", ("speed (m s-1)",), SPEED_COLOURS),
+    "pathlines": ("pathlines: ", ("age (s)", "speed (m s-1)"), SPEED_COLOURS),
+    "along": ("along the centreline: ", ("pressure (mmHg)", "pressure (Pa)", "mean speed (m s-1)"), PRESSURE_COLOURS),
 }
 """Files of lines by role: what stands before the array's name in the title, arrays preferred, colours."""
 

@@ -218,8 +218,8 @@ def _write_streamlines(job: Job, traced: Traced, flow: Flow) -> None:
     pressure = lattice.sample(lattice.extended(flow.pressure_pa(step)[:, None], zero_at_wall=False), table[:, :3])
     offsets = np.concatenate(([0], np.cumsum([len(line) for line in traced.lines], dtype=np.int64)))
     arrays = {
-        "speed (m/s)": np.linalg.norm(velocity, axis=1),
-        "velocity (m/s)": velocity,
+        "speed (m s-1)": np.linalg.norm(velocity, axis=1),
+        "velocity (m s-1)": velocity,
         "pressure (Pa)": pressure[:, 0],
         "time since seed (s)": table[:, 4],
     }
@@ -231,7 +231,7 @@ def _write_paths(job: Job, traced: Traced) -> None:
     points = traced.lattice.points_mm(paths.place).astype(np.float32)
     arrays: dict[str, NDArray[Any]] = {
         "time (s)": paths.time_s,
-        "speed (m/s)": paths.speed_m_s,
+        "speed (m s-1)": paths.speed_m_s,
         "age (s)": paths.age_s(),
     }
     on_lines = {"released (s)": paths.released_s, "left through": np.maximum(paths.left, 0)}

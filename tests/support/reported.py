@@ -380,7 +380,7 @@ def _write_paths(path: Path) -> None:
         places.append(beside + along[:, None] * axis)
         times.append((along - along[0]) * 1e-3 / (1.5 * pipe.mean_speed_m_s))
     speeds = np.full(8 * 30, 1.5 * pipe.mean_speed_m_s)
-    at_points = {"time (s)": np.concatenate(times), "speed (m/s)": speeds}
+    at_points = {"time (s)": np.concatenate(times), "speed (m s-1)": speeds}
     on_lines = {"released (s)": np.zeros(8), "left through": np.full(8, 2, np.int8)}
     write_lines(path, np.concatenate(places), np.arange(9) * 30, at_points, on_lines)
 
@@ -396,7 +396,7 @@ def wall_arrays(wall: Mesh) -> dict[str, np.ndarray]:
         "ECAP (1/Pa)": 0.3 * np.abs(np.sin(4 * long)),
         "peak WSS (Pa)": 2 + np.cos(9 * long),
         "transverse WSS (Pa)": 0.2 * (x > 0),
-        "TAWSS gradient (Pa/mm)": np.abs(np.cos(5 * long)),
+        "TAWSS gradient (Pa mm-1)": np.abs(np.cos(5 * long)),
         "pressure (Pa)": 70 * (1 - long),
         "swirl (1/s)": np.sin(6 * long) * 40,
         "sac": (long > 0.7).astype(np.int8),

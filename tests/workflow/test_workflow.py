@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import h5py
 import pytest
 import yaml
 from vtkmodules.vtkIOGeometry import vtkSTLWriter
@@ -21,6 +22,7 @@ from vtkmodules.vtkIOGeometry import vtkSTLWriter
 from pipeline.case.case_file import read_cohort
 from pipeline.case.stages import ON_EVERY_LATTICE, WITH_SETTINGS, stages_of
 from pipeline.files.mesh import Mesh, read_openings
+from pipeline.files.vtk_file import read_polydata
 from pipeline.reporting.captions import caption
 from pipeline.reporting.crate_check import differences, faults, read_runs
 from solver.runtime.checksums import checksum
@@ -111,6 +113,24 @@ def test_every_stage_leaves_its_outputs_log_and_provenance(finished):
         record = json.loads((results / f"{stage}.provenance.json").read_text())
         assert record["stage"] == stage
         assert (results / "logs" / f"{stage}.log").is_file()
+
+
+def test_arrays_have_their_units_in_one_form(finished):
+    """Behind the name in brackets, by powers: ``WSS gradient (Pa mm-1)``; a name in HDF5 must not have a slash. But for
+    the flow of the solver, whose fields have the names of the code, as ``velocity_m_s``.
+    """
+    unit = re.compile(r"[^()_]+ \((J|W|Pa|m|mm|mm2|mL|mmHg|s|s-[12])( (s|s-[12]|m-3|mm-1))?\)")
+    results, names = finished / "results/tiny", set()
+    for file in results.glob("*.vtp"):
+        polydata = read_polydata(file)
+        for data in (polydata.GetPointData(), polydata.GetCellData()):
+            names |= {data.GetArrayName(k) for k in range(data.GetNumberOfArrays())}
+    for file in set(results.glob("*.vtkhdf")) - {results / "flow.vtkhdf"}:
+        with h5py.File(file) as opened:
+            names |= {*opened["VTKHDF/PointData"]}
+    assert {"WSS (Pa)", "radius (mm)", "vorticity (s-1)", "branch"} <= names
+    assert [name for name in names if "(" in name and not unit.fullmatch(name)] == []
+    assert [name for name in names if re.search(r"_(mm2?|pa|mmhg|s|m_s|ml_s)$", name)] == []
 
 
 def test_checksums_chain_the_stages(finished):

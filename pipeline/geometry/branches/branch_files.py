@@ -15,6 +15,9 @@ from pipeline.files.lines import write_lines as write_vtp
 from pipeline.geometry.branches.tree import Branch, Tree
 from solver.runtime.errors import StageError
 
+RADIUS = "radius (mm)"
+"""Array of the radii along the lines."""
+
 
 def row(branch: Branch) -> dict[str, Any]:
     """What the table says of a branch: one value a column, none where there is no such thing."""
@@ -42,15 +45,21 @@ def row(branch: Branch) -> dict[str, Any]:
 def write_lines(tree: Tree, path: Path) -> None:
     """Write ``centreline.vtp``: one polyline a branch.
 
-    Point arrays ``radius_mm``, ``way_mm`` (from the start of the branch) and ``own`` (1 outside bifurcations and blind
-    ends); cell arrays with the columns of the table.
+    Point arrays ``radius (mm)``, ``way (mm)`` (from the start of the branch) and ``own`` (1 outside bifurcations and
+    blind ends); cell arrays with the columns of the table, ``length (mm)`` for ``length_mm``.
     """
     arrays: dict[str, list[NDArray[Any]]] = {
-        "radius_mm": [branch.radius_mm for branch in tree.branches],
-        "way_mm": [branch.way_mm for branch in tree.branches],
+        RADIUS: [branch.radius_mm for branch in tree.branches],
+        "way (mm)": [branch.way_mm for branch in tree.branches],
         "own": [branch.own.astype(np.int8) for branch in tree.branches],
     }
-    write_polylines(path, [branch.points_mm for branch in tree.branches], arrays, [row(each) for each in tree.branches])
+    rows = [{_in_words(name): value for name, value in row(each).items()} for each in tree.branches]
+    write_polylines(path, [branch.points_mm for branch in tree.branches], arrays, rows)
+
+
+def _in_words(column: str) -> str:
+    """Name of the array of a column with a unit, as ParaView's other arrays have it."""
+    return f"{column.removesuffix('_mm').replace('_', ' ')} (mm)" if column.endswith("_mm") else column
 
 
 def write_polylines(
@@ -108,7 +117,7 @@ def read_branches(path: Path) -> tuple[Branch, ...]:
     offsets = vtk_to_numpy(polydata.GetLines().GetOffsetsArray())[1:-1]
     points = np.split(vtk_to_numpy(polydata.GetPoints().GetData()).astype(np.float64)[order], offsets)
     radius, own = (
-        np.split(vtk_to_numpy(polydata.GetPointData().GetArray(name))[order], offsets) for name in ("radius_mm", "own")
+        np.split(vtk_to_numpy(polydata.GetPointData().GetArray(name))[order], offsets) for name in (RADIUS, "own")
     )
     of_branch = polydata.GetCellData()
     return tuple(

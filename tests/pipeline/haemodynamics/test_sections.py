@@ -342,7 +342,7 @@ def test_branches_are_read_as_they_were_written(tmp_path):
     rows = [
         {"branch": b.id, "parent": b.parent, "from": b.start, "to": b.stop, "leads_to_opening": b.leads} for b in lines
     ]
-    arrays = {"radius_mm": [b.radius_mm for b in lines], "own": [b.own.astype(np.int8) for b in lines]}
+    arrays = {"radius (mm)": [b.radius_mm for b in lines], "own": [b.own.astype(np.int8) for b in lines]}
     write_polylines(tmp_path / "lines.vtp", [b.points_mm for b in lines], arrays, rows)
     for found, line in zip(read_branches(tmp_path / "lines.vtp"), lines, strict=True):
         assert (found.id, found.start, found.stop, found.leads) == (line.id, line.start, line.stop, line.leads)

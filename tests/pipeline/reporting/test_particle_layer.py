@@ -16,7 +16,7 @@ def write(path, lengths_mm):
     along = [np.linspace(0, length, 20) for length in lengths_mm]
     points = np.concatenate([np.column_stack((x, np.full(20, k), np.zeros(20))) for k, x in enumerate(along)])
     times = np.concatenate(along) * 1e-3 / SPEED_M_S
-    at_points = {"time (s)": times, "speed (m/s)": np.full(len(times), SPEED_M_S)}
+    at_points = {"time (s)": times, "speed (m s-1)": np.full(len(times), SPEED_M_S)}
     count = len(lengths_mm)
     on_lines = {"released (s)": np.zeros(count), "left through": np.full(count, 2, np.int8)}
     write_lines(path, points, 20 * np.arange(count + 1), at_points, on_lines)
@@ -28,7 +28,7 @@ def test_lines_are_read_as_they_were_written(tmp_path):
     found, offsets, at_points, on_lines = read_lines(tmp_path / "paths.vtp")
     np.testing.assert_array_equal(found, points)
     np.testing.assert_array_equal(offsets, [0, 20, 40])
-    assert set(at_points) == {"time (s)", "speed (m/s)"}
+    assert set(at_points) == {"time (s)", "speed (m s-1)"}
     np.testing.assert_array_equal(on_lines["left through"], [2, 2])
 
 

@@ -78,7 +78,7 @@ def folder(tmp_path_factory):
         "pressure (Pa)": np.linspace(1e4, 1.01e4, count, dtype=np.float32),
     }
     mesh.write(folder / "wall.vtp", arrays)
-    write_lines(folder / "streamlines.vtp", "speed (m/s)", np.linspace(0, 0.2, 50))
+    write_lines(folder / "streamlines.vtp", "speed (m s-1)", np.linspace(0, 0.2, 50))
     write_lines(folder / "centreline_flow.vtp", "pressure (mmHg)", np.linspace(80, 79, 50))
     with FlowWriter(folder / "flow_statistics.vtkhdf", nodes) as writer:
         fields = pipe.velocity(points), pipe.pressure(points), pipe.stress(points)
@@ -156,7 +156,7 @@ def test_a_flow_of_one_layer_is_shown_whole_and_lines_that_are_not_there_are_not
     with FlowWriter(tmp_path / "flow.vtkhdf", nodes) as writer:
         writer.append(0.0, *fields)
         writer.average(*fields, statistics=FlowStatistics(*np.ones((4, nodes.count))))
-    write_lines(tmp_path / "streamlines.vtp", "speed (m/s)", [])
+    write_lines(tmp_path / "streamlines.vtp", "speed (m s-1)", [])
     _compute(job(tmp_path, streamlines=tmp_path / "streamlines.vtp"))
     shown = panels_of(paraview_record.run(tmp_path / "open-in-paraview.py"))
     assert [source.kind for source, *_ in shown] == ["XMLPolyDataReader"] * 2 + ["VTKHDFReader"] * 2
@@ -211,7 +211,7 @@ def test_files_that_other_stages_add_get_views_of_their_own(folder):
     _compute(job(folder, **more))
     record = paraview_record.run(folder / "open-in-paraview.py")
     shown = [display.ColorArrayName[1] for _, _, display, _ in panels_of(record)]
-    assert shown[:5] == ["TAWSS (Pa)", "OSI", "velocity_m_s", "speed (m/s)", "pressure (mmHg)"]
+    assert shown[:5] == ["TAWSS (Pa)", "OSI", "velocity_m_s", "speed (m s-1)", "pressure (mmHg)"]
     assert len(shown[5:]) == len(set(shown[5:])) == MOST_STATISTICS
     assert len(record.layouts) == 3
     tubes = [source for source in record.sources if source.kind == "Tube"]

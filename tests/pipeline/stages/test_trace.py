@@ -128,8 +128,8 @@ def test_the_figures_of_the_particles_say_what_they_are_worth(steady, tmp_path):
 
 def test_streamlines_carry_speed_velocity_pressure_and_time_that_agree(steady):
     points, offsets, arrays, _ = read(steady / "streamlines.vtp")
-    assert set(arrays) == {"speed (m/s)", "velocity (m/s)", "pressure (Pa)", "time since seed (s)"}
-    np.testing.assert_allclose(np.linalg.norm(arrays["velocity (m/s)"], axis=1), arrays["speed (m/s)"], rtol=1e-5)
+    assert set(arrays) == {"speed (m s-1)", "velocity (m s-1)", "pressure (Pa)", "time since seed (s)"}
+    np.testing.assert_allclose(np.linalg.norm(arrays["velocity (m s-1)"], axis=1), arrays["speed (m s-1)"], rtol=1e-5)
     axis = PIPE.frame()[2]
     middle = np.abs(points @ axis) < PIPE.length_mm / 2 - 0.8  # pressure is carried on through caps
     radius = np.linalg.norm(points @ np.column_stack(PIPE.frame()[:2]), axis=1)
@@ -137,7 +137,7 @@ def test_streamlines_carry_speed_velocity_pressure_and_time_that_agree(steady):
     pressure = PIPE.pressure(points.astype(float))
     np.testing.assert_allclose(arrays["pressure (Pa)"][core], pressure[core], atol=1e-4 * pressure.max())
     for a, b in itertools.pairwise(offsets):
-        time, speed = arrays["time since seed (s)"][a:b], arrays["speed (m/s)"][a:b]
+        time, speed = arrays["time since seed (s)"][a:b], arrays["speed (m s-1)"][a:b]
         steps = np.diff(time)
         assert (steps >= 0).all() or (steps <= 0).all()  # lines against the flow start at their seed, too
         if radius[a:b].max() < 0.6 * PIPE.radius_mm:
@@ -156,7 +156,7 @@ def test_streamlines_of_the_stage_are_those_of_the_report():
 def test_paths_start_at_the_inlet_go_on_in_time_and_leave_at_the_outlet(flow, request):
     folder = request.getfixturevalue(flow)
     points, offsets, arrays, cells = read(folder / "pathlines.vtp")
-    assert set(arrays) == {"time (s)", "speed (m/s)", "age (s)"}
+    assert set(arrays) == {"time (s)", "speed (m s-1)", "age (s)"}
     assert set(cells) == {"released (s)", "left through"}
     axis = PIPE.frame()[2]
     along = points @ axis
@@ -187,7 +187,7 @@ def test_a_path_through_a_pulse_is_as_long_as_its_speeds_say(pulse):
     for k, (a, b) in enumerate(itertools.pairwise(offsets)):
         if b - a > 10 and cells["left through"][k] == 2:
             length = np.linalg.norm(np.diff(points[a:b], axis=0), axis=1).sum()
-            time, speed = arrays["time (s)"][a:b].astype(float), arrays["speed (m/s)"][a:b]
+            time, speed = arrays["time (s)"][a:b].astype(float), arrays["speed (m s-1)"][a:b]
             assert 1e3 * np.trapezoid(speed, time) == pytest.approx(length, rel=0.02)
             checked += 1
     assert checked > 30
