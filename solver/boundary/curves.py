@@ -44,6 +44,9 @@ class Curve(Periodic, Protocol):
     def scaled(self, factor: float) -> Self:
         """The curve times a factor."""
 
+    def pulsating(self, factor: float) -> Self:
+        """The curve with its deviations from the mean times a factor."""
+
     def series(self, count: int) -> "Series":
         """Its mean and first harmonics, at most so many."""
 
@@ -100,6 +103,10 @@ class Series:
     def scaled(self, factor: float) -> "Series":
         """The series times a factor."""
         return replace(self, coefficients=self.coefficients * factor)
+
+    def pulsating(self, factor: float) -> "Series":
+        """The series with its deviations from the mean times a factor."""
+        return replace(self, coefficients=np.append(self.coefficients[:1], factor * self.coefficients[1:]))
 
     def series(self, count: int) -> "Series":
         """Its mean and first harmonics, at most so many."""
@@ -162,6 +169,12 @@ class Pieces:
     def scaled(self, factor: float) -> "Pieces":
         """The curve times a factor."""
         return replace(self, coefficients=self.coefficients * factor)
+
+    def pulsating(self, factor: float) -> "Pieces":
+        """The curve with its deviations from the mean times a factor."""
+        changed = self.coefficients * factor
+        changed[0] += (1 - factor) * self.mean
+        return replace(self, coefficients=changed)
 
     def series(self, count: int) -> Series:
         """Its mean and first harmonics, exact.

@@ -18,6 +18,7 @@ class InletSettings:
     interpolation : between the waveform's samples, ``linear``, ``spline`` or ``fourier``.
     harmonics : of the waveform, at most; none: as many as there are, or with the profile womersley
         `waveform.WOMERSLEY_HARMONICS`.
+    pulsatility : factor of what the waveform differs from its mean by.
     """
 
     flow_ml_s: float | None
@@ -25,6 +26,7 @@ class InletSettings:
     profile: str
     interpolation: str = "spline"
     harmonics: int | None = None
+    pulsatility: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,8 @@ def read_inflow(entry: InletSettings) -> Inflow:
         )
     if entry.flow_ml_s is not None:
         factor = entry.flow_ml_s / curve.mean
-    return Inflow(curve.scaled(factor), factor * float(flow_ml_s.min()))
+    lowest = entry.pulsatility * float(flow_ml_s.min()) + (1 - entry.pulsatility) * curve.mean
+    return Inflow(curve.scaled(factor).pulsating(entry.pulsatility), factor * lowest)
 
 
 def read_pressure(path: Path, interpolation: str = "spline") -> Curve:

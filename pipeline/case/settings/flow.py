@@ -49,6 +49,7 @@ class InletSettings(Section, opening_settings.InletSettings):
     harmonics: Annotated[int, Field(ge=1, le=50)] | None = Field(
         None, description="of the waveform, at most; none: all of them, or 10 with the profile womersley"
     )
+    pulsatility: Positive = Field(1.0, description="factor of what the waveform differs from its mean by")
 
     _holds_flow = field_validator("waveform")(_waveform("flow_ml_s"))
 
@@ -56,6 +57,8 @@ class InletSettings(Section, opening_settings.InletSettings):
     def _given(self) -> Self:
         if self.flow_ml_s is None and self.waveform is None:
             raise ValueError("neither flow_ml_s nor waveform is given; give one, or both to scale the waveform's mean")
+        if self.pulsatility != 1 and self.waveform is None:
+            raise ValueError("pulsatility: a steady flow has none; give a waveform, or leave it out")
         return self
 
 

@@ -47,6 +47,10 @@ class UncertaintySettings(Section):
         description="standard deviation of the inflow, of it: 0.1 where it was measured, 0.2 where it is usual for the"
         " vessel",
     )
+    waveform_cv: NonNegative = Field(
+        0.2,
+        description="the same of what a waveform differs from its mean by, of persons; 0.1 where it is the patient's",
+    )
     viscosity_cv: NonNegative = Field(0.13, description="the same of the viscosity, of persons")
     outlets_cv: NonNegative = Field(
         0.1, description="the same of the parts of the flow through the outlets, and of resistances behind them"
@@ -60,7 +64,8 @@ class UncertaintySettings(Section):
 
     @model_validator(mode="after")
     def _anything_varies(self) -> Self:
-        varied = (self.inflow_cv, self.viscosity_cv, self.outlets_cv, self.wall_sd_mm != 0, self.roughness_mm != 0)
+        by_factors = (self.inflow_cv, self.waveform_cv, self.viscosity_cv, self.outlets_cv)
+        varied = (*by_factors, self.wall_sd_mm != 0, self.roughness_mm != 0)
         if self.level != "off" and not any(varied):
             raise ValueError("nothing varies: all standard deviations are 0; raise one of them, or set level: off")
         return self

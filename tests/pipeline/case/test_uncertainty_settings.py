@@ -11,6 +11,7 @@ from pipeline.case.stages import stages_of
 from solver.runtime.errors import StageError
 
 PIPE = {"shape": "pipe", "diameter_mm": 2, "length_mm": 5}
+VARYING = ("inflow_cv", "waveform_cv", "viscosity_cv", "outlets_cv", "wall_sd_mm", "roughness_mm")
 DUCT = {"shape": "duct", "height_mm": 2, "width_mm": 2, "length_mm": 5}
 
 
@@ -42,7 +43,7 @@ def test_members_follow_from_the_level_in_short_and_in_full(given, members):
         (True, {}, "should be a mapping"),
         ({"level": "quick", "members": 9}, {}, "uncertainty.members"),
         (
-            {"level": "quick", "inflow_cv": 0, "viscosity_cv": 0, "outlets_cv": 0, "wall_sd_mm": 0, "roughness_mm": 0},
+            {"level": "quick", **dict.fromkeys(VARYING, 0)},
             {},
             "nothing varies",
         ),

@@ -8,7 +8,9 @@ from pipeline.case.settings.flow import SolveSettings
 from pipeline.case.settings.uncertainty import UncertaintySettings
 from pipeline.uncertainty.sources import Variable, variables_of, with_variation
 from pipeline.uncertainty.wall_precision import WallPrecision
+from solver.boundary.waveform import read_inflow
 from solver.domain.nodes import Opening
+from tests.support.waveforms import write_waveform
 
 KNOWN, UNKNOWN = WallPrecision(0.0, 0.0, 1.0), WallPrecision(0.1, 0.0, 1.0)
 
@@ -34,7 +36,7 @@ def test_variables_are_of_what_the_case_has():
     assert [each.name for each in found if each.group == "inflow"] == ["in_a", "in_b"]
     as_it_comes = variables_of(settings, KNOWN, TWO_INTO_THREE, flow())
     assert [each.group for each in as_it_comes] == ["inflow", "inflow", "viscosity"]
-    none = UncertaintySettings(level="quick", inflow_cv=0, viscosity_cv=0, outlets_cv=0)
+    none = UncertaintySettings(level="quick", inflow_cv=0, waveform_cv=0, viscosity_cv=0, outlets_cv=0)
     assert variables_of(none, KNOWN, TWO_INTO_THREE, flow(outlets=shared)) == ()
 
 
@@ -51,6 +53,42 @@ def test_flows_and_viscosity_vary_as_they_are_asked_to_and_stay_positive():
         assert values.std() / values.mean() == pytest.approx(cv, rel=0.06)
     assert np.median(inflow) == pytest.approx(2.0, rel=0.02)
     assert {case.inlets["in_b"].flow_ml_s for case in cases} == {2.0}
+
+
+def test_waveforms_of_all_inlets_pulsate_by_one_factor_about_their_means(tmp_path):
+    """4,000 draws, as above. The pulsatility index is (largest - least)/mean."""
+    times = np.linspace(0, 0.8, 41)
+    wave = write_waveform(tmp_path / "wave.csv", times, 3 + np.sin(2 * np.pi * times / 0.8))
+    inlets = {
+        "in_a": {"waveform": wave, "flow_ml_s": 2.0},
+        "in_b": {"waveform": wave, "pulsatility": 1.5, "profile": "womersley"},
+    }
+    given, settings = flow(inlets=inlets, peak_speed_m_s=0.5), UncertaintySettings(level="quick", waveform_cv=0.25)
+    variables = variables_of(settings, KNOWN, TWO_INTO_THREE, given)
+    assert [each.group for each in variables] == ["inflow", "inflow", "waveform", "viscosity"]
+    alone, drawn = (Variable("waveform"),), np.random.default_rng(3).standard_normal((4000, 1))
+    factors = np.array(
+        [with_variation(given, settings, TWO_INTO_THREE, alone, z).inlets["in_a"].pulsatility for z in drawn]
+    )
+    assert factors.min() > 0
+    assert factors.std() / factors.mean() == pytest.approx(0.25, rel=0.06)
+    assert np.median(factors) == pytest.approx(1, rel=0.02)
+    varied = with_variation(given, settings, TWO_INTO_THREE, alone, np.array([1.3]))
+    for name, mean in {"in_a": 2.0, "in_b": 3.0}.items():
+        before, after = read_inflow(given.inlets[name]), read_inflow(varied.inlets[name])
+        assert after.mean_ml_s == pytest.approx(mean)
+        more = (after.peak_ml_s - after.minimum_ml_s) / (before.peak_ml_s - before.minimum_ml_s)
+        assert more == pytest.approx(np.exp(1.3 * np.sqrt(np.log(1 + 0.25**2))))
+    assert varied.peak_speed_m_s == pytest.approx(
+        0.5 * read_inflow(varied.inlets["in_b"]).peak_ml_s / read_inflow(given.inlets["in_b"]).peak_ml_s
+    )
+
+
+def test_a_steady_flow_has_no_waveform_to_vary():
+    settings = UncertaintySettings(level="quick", waveform_cv=0.5)
+    assert Variable("waveform") not in variables_of(settings, UNKNOWN, TWO_INTO_THREE, flow())
+    varied = with_variation(flow(), settings, TWO_INTO_THREE, (Variable("inflow", "in_a"),), np.array([1.0]))
+    assert {each.pulsatility for each in varied.inlets.values()} == {1.0}
 
 
 def test_parts_of_the_flow_vary_about_murrays_law_and_add_up():

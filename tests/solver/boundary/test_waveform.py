@@ -31,13 +31,14 @@ def write(path, rows, columns="time_s,flow_ml_s"):
     return path
 
 
-def entry(path=None, flow_ml_s=None, interpolation="spline", harmonics=None, profile="developed"):
+def entry(path=None, flow_ml_s=None, interpolation="spline", harmonics=None, profile="developed", pulsatility=1.0):
     return SimpleNamespace(
         flow_ml_s=flow_ml_s,
         waveform=path and str(path),
         interpolation=interpolation,
         harmonics=harmonics,
         profile=profile,
+        pulsatility=pulsatility,
     )
 
 
@@ -83,6 +84,11 @@ def test_mean_and_extremes_are_those_of_the_curve(make, even, seed, count):
     assert curve.mean == pytest.approx(np.trapezoid(curve.at(even_times), dx=1 / 20000), abs=1e-5 * oscillatory)
     twice = curve.scaled(2.0)
     assert (twice.mean, *twice.extremes) == pytest.approx((2 * curve.mean, 2 * low, 2 * high), rel=1e-9, abs=1e-9)
+    more = curve.pulsating(1.4)
+    assert more.mean == pytest.approx(curve.mean, rel=1e-9, abs=1e-9)
+    wanted = curve.mean + 1.4 * (curve.at(even_times[:50]) - curve.mean)
+    np.testing.assert_allclose(more.at(even_times[:50]), wanted, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(curve.pulsating(1.0).coefficients, curve.coefficients)
 
 
 def test_of_two_tops_that_are_nearly_as_high_the_higher_one_counts():
@@ -171,6 +177,10 @@ def test_file_gives_the_curve_that_the_settings_name(tmp_path):
         scaled = read_inflow(entry(path, 6.0, interpolation=name))
         assert scaled.mean_ml_s == pytest.approx(6)
         assert scaled.lowest_sample_ml_s == pytest.approx(6 / read_inflow(entry(path, interpolation=name)).mean_ml_s)
+        more = read_inflow(entry(path, 6.0, interpolation=name, pulsatility=1.5))
+        assert more.mean_ml_s == pytest.approx(6)
+        assert more.peak_ml_s - more.minimum_ml_s == pytest.approx(1.5 * (scaled.peak_ml_s - scaled.minimum_ml_s))
+        assert more.lowest_sample_ml_s == pytest.approx(6 + 1.5 * (scaled.lowest_sample_ml_s - 6))
     assert steady(2.0).at(np.array((0.0, 9.0))).tolist() == [2, 2]
     assert (steady(2.0).period_s, steady(2.0).mean_ml_s, steady(2.0).peak_ml_s) == (None, 2, 2)
 
