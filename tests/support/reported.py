@@ -271,9 +271,10 @@ BANDS = {
     "wall": {"whole_mm": 0.02, "rough_mm": 0.06, "length_mm": 0.5},
     "ratio": 1.6,
     "nodes_across": 8.2,
-    "sources": ["wall", "inflow", "spacing"],
+    "sources": ["wall", "inflow", "waveform", "spacing"],
     "not_varied": ["how the flow divides did not vary"],
     "inflow_cv": 0.1,
+    "waveform_cv": 0.2,
     "bands": [
         {
             "key": key,
@@ -283,7 +284,7 @@ BANDS = {
             "low": 0.25,
             "high": 1.75,
             "by": by,
-            "deviations": {"wall": 0.3, "inflow": 0.4, "spacing": 0.0},
+            "deviations": {"wall": 0.3, "inflow": 0.4, "waveform": 0.0, "spacing": 0.0},
             "crosses": crosses,
         }
         for key, name, by, crosses in (
