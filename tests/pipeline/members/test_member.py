@@ -18,6 +18,7 @@ from pipeline.uncertainty.member_file import Member
 from pipeline.uncertainty.wall_precision import WallPrecision
 from solver.runtime.errors import StageError
 from tests.support.swept import swept
+from tests.support.waveforms import write_waveform
 
 LOG = logging.getLogger("member")
 RADIUS, LENGTH, FLOW = 1.0, 3.0, 0.4
@@ -173,3 +174,26 @@ def test_the_file_of_a_member_keeps_all_and_other_files_are_refused(tmp_path, me
     path.write_text("no")
     with pytest.raises(StageError, match="not the file of a member"):
         Member.read(path)
+
+
+def test_a_member_of_a_pulsating_flow_has_its_factor(tmp_path):
+    """A developed flow is linear: the largest speed, on the axis, is that of the mean, twice the mean speed, and the
+    factor times what the pulse adds, which three members tell twice. The mean flow stays.
+    """
+    line = np.linspace(0, 1, 13)[:, None] * [0.0, 0.0, LENGTH]
+    pipe = Case(*swept(line, RADIUS, segments=32), 0.2, 9.0, {}, WallPrecision(0.0, 0.0, 1.0))
+    times = np.linspace(0, 0.06, 21)
+    wave = write_waveform(tmp_path / "wave.csv", times, 1 + 0.4 * np.sin(2 * np.pi * times / 0.06))
+    inlet = {"flow_ml_s": FLOW, "waveform": wave}
+    solve = SolveSettings.model_validate({"inlets": {"inlet": inlet}, "backend": "cpu", "snapshots": 20})
+    alone = UncertaintySettings(level="quick", members=8, inflow_cv=0, viscosity_cv=0, waveform_cv=0.3)
+    found = [computed(pipe, given(member=k, uncertainty=alone, solve=solve), LOG) for k in (0, 1, 5)]
+    assert [each.failed for each in found] == [None] * 3
+    assert [variable["group"] for variable in found[0].design["variables"]] == ["waveform"]
+    assert found[1].drawn[0] == -found[2].drawn[0] != 0
+    factors = np.exp(np.sqrt(np.log(1 + 0.3**2)) * np.array([each.drawn[0] for each in found]))
+    peaks = np.array([each.figures["peak_speed"] for each in found])
+    steady = 2 * FLOW * 1e-6 / (np.pi * (RADIUS * 1e-3) ** 2)
+    assert (peaks - steady) / (peaks[0] - steady) == pytest.approx(factors, rel=0.03)  # on 10 nodes across
+    flows = [each.figures["flow inlet"] for each in found]
+    assert flows == pytest.approx([flows[0]] * 3, rel=0.01)
