@@ -49,10 +49,10 @@ from pipeline.members.member import Case, MemberInput, computed  # noqa: E402
 from pipeline.stages.uncertainty import uncertainty  # noqa: E402
 from pipeline.uncertainty.bands import Members, bands  # noqa: E402
 from pipeline.uncertainty.coarse_spacing import ORDER, ORDER_OF_PEAKS  # noqa: E402
-from pipeline.uncertainty.figures import Figure, figures_of  # noqa: E402
+from pipeline.uncertainty.figures import Figure, figures_of, with_blur  # noqa: E402
 from pipeline.uncertainty.sources import Variable, variables_of, with_variation  # noqa: E402
 from pipeline.uncertainty.wall_field import opening_of, rows_on_wall  # noqa: E402
-from pipeline.uncertainty.wall_precision import WallPrecision  # noqa: E402
+from pipeline.uncertainty.wall_precision import ROUGH, WallPrecision  # noqa: E402
 from solver.domain.nodes import Opening  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
 from tests.support.drawn_others import OTHERS, drawn_other  # noqa: E402
@@ -223,6 +223,7 @@ def covered(vessel: Drawn, seed: int, noise: str, wanted: Wanted) -> dict[str, A
         "across": wanted.across,
         "voxels_on_radius": vessel.radius_mm / float(np.prod(vessel.image.spacing_mm)) ** (1 / 3),
         "wall": vars(case.wall),
+        "parents_mm": {sac["name"]: sac["parent_diameter_mm"] / 2 for sac in results.indices["sacs"]},
         "ratio": found["ratio"],
         "failed": found["failed"],
         "no_bands": found["no_bands"],
@@ -260,9 +261,11 @@ def banded(of: dict[str, Any]) -> dict[str, dict[str, float]]:
     figures = [
         Figure(key, key, "", value, part=key in PARTS, order=order_of(key)) for key, value in of["figures"].items()
     ]
+    parents = of.get("parents_mm") or {"sac": vessel_of(of.get("kind", ""), of["seed"], of["noise"]).radius_mm}
+    blurred = with_blur(figures, parents, of["wall"].get("edge_mm", of["wall"]["rough_mm"] / ROUGH))
     return {
         band["key"]: band | {"truth": of["truth"][band["key"]]}
-        for band in bands(figures, together)
+        for band in bands(blurred, together)
         if band["key"] in of["truth"]
     }
 

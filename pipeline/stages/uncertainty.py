@@ -20,7 +20,7 @@ from pipeline.files.mesh import Mesh, read_mesh
 from pipeline.files.table import write_table
 from pipeline.uncertainty.bands import COVERED, Members, Response, bands, better, parts_of
 from pipeline.uncertainty.coarse_spacing import too_coarse
-from pipeline.uncertainty.figures import figures_of
+from pipeline.uncertainty.figures import figures_of, with_blur
 from pipeline.uncertainty.member_file import Member
 from pipeline.uncertainty.sources import WORDS, Variable
 from pipeline.uncertainty.wall_field import rows_on_wall
@@ -71,7 +71,9 @@ def uncertainty(
     }
     if not found["no_bands"]:
         sacs = {sac["name"]: sac["shear_mean_pa"] for sac in indices["sacs"]}
-        found["bands"] = bands(figures_of(indices, volume_mm3, sacs), together)
+        parents = {sac["name"]: sac["parent_diameter_mm"] / 2 for sac in indices["sacs"]}
+        edge_mm = unchanged.design["wall"].get("edge_mm", 0.0)  # which members of before do not tell
+        found["bands"] = bands(with_blur(figures_of(indices, volume_mm3, sacs), parents, edge_mm), together)
         found["better"] = better(found["bands"])
     return found
 

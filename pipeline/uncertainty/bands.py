@@ -74,13 +74,13 @@ class Response:
         """Standard deviation of each figure, (F,)."""
         return np.sqrt((self.slopes**2).sum(axis=0) + self.rest**2)
 
-    def half_width(self, spacing: Floats) -> Floats:
-        """Half of the band's width, (F,), with the standard deviation of what the spacing is due to.
+    def half_width(self, beside: Floats) -> Floats:
+        """Half of the band's width, (F,), with the standard deviation of what members do not vary.
 
         What the slopes give has the quantile of a normal distribution; e, whose deviation is known from few members,
         that of Student's t, and slopes are as uncertain as e over the members makes them.
         """
-        spread = (self.slopes**2).sum(axis=0) + spacing**2
+        spread = (self.slopes**2).sum(axis=0) + beside**2
         unsure = self.rest**2 * (1 + len(self.slopes) / self.members)
         return np.sqrt(QUANTILE**2 * spread + stdtrit(self.freedom, (1 + COVERED) / 2) ** 2 * unsure)
 
@@ -140,7 +140,8 @@ def _band(figure: Figure, members: Members) -> dict[str, Any]:
         changes, differs = np.log(drawn / unchanged), float(np.log(unchanged / figure.value))
     response = Response.of(members.drawn, changes[:, None])
     spacing = spacing_deviation(differs, members.ratio, figure.order)
-    half = float(response.half_width(np.array([spacing]))[0])
+    blurred = figure.blurred * (1.0 if by_ratio else abs(figure.value))
+    half = float(response.half_width(np.array([np.hypot(spacing, blurred)]))[0])
     low, high = figure.value - half, figure.value + half
     if by_ratio:
         low, high = figure.value * np.exp(-half), figure.value * np.exp(half)
@@ -154,19 +155,23 @@ def _band(figure: Figure, members: Members) -> dict[str, Any]:
         "low": float(low),
         "high": float(high),
         "by": "ratio" if by_ratio else "difference",
-        "deviation": float(np.hypot(response.deviation[0], spacing)),
-        "deviations": {group: float(each) for group, each in _by_group(response, spacing, members).items()},
+        "deviation": float(np.linalg.norm((response.deviation[0], spacing, blurred))),
+        "deviations": {group: float(each) for group, each in _by_group(response, spacing, blurred, members).items()},
         "crosses": figure.limit if figure.limit is not None and low < figure.limit < high else None,
     }
 
 
-def _by_group(response: Response, spacing: float, members: Members) -> dict[Group, float]:
-    """Standard deviation that is due to each source. What the line leaves counts as the wall's where that is rough."""
+def _by_group(response: Response, spacing: float, blurred: float, members: Members) -> dict[Group, float]:
+    """Standard deviation that is due to each source. What the line leaves counts as the wall's where that is rough, and
+    so does the image's blur.
+    """
     squares: dict[Group, float] = {}
     for variable, slope in zip(members.variables, response.slopes[:, 0], strict=True):
         squares[variable.group] = squares.get(variable.group, 0.0) + slope**2
     if members.rough:
         squares["wall"] = squares.get("wall", 0.0) + response.rest[0] ** 2
+    if blurred:
+        squares["wall"] = squares.get("wall", 0.0) + blurred**2
     if spacing:
         squares["spacing"] = spacing**2
     return {group: float(np.sqrt(squares[group])) for group in WORDS if group in squares}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of a case that get a band."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,11 @@ LOW_SHEAR_PA, LOW_RATIO = 0.4, 0.8
 """Values at which a figure is read differently: walls are prone to disease below the first (Malek, Alper and Izumo
 1999, doi:10.1001/jama.282.21.2035), a stenosis limits the flow below the second (Pijls et al. 1996,
 doi:10.1056/NEJM199606273342604)."""
+
+SAC_BLUR = 0.6
+"""What blur takes off the logarithm of a sac's true mean stress, per width of the edge over the radius of the parent:
+it rounds the lip between both, so that the neck comes out wider and more blood flows in. Measured on 60 drawn vessels
+(docs/uncertainty.md); Schneiders et al. (2013, doi:10.3174/ajnr.A3179) saw the same of necks in angiograms."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class Figure:
     limit : a value at which it is read differently; none where there is none.
     part : whether it is a part of something, between 0 and 1.
     order : with which it comes near to that of a vanishing spacing.
+    blurred : standard deviation, of itself, that is due to the image's blur and no member has.
     """
 
     key: str
@@ -40,6 +46,7 @@ class Figure:
     limit: float | None = None
     part: bool = False
     order: float = ORDER
+    blurred: float = 0.0
 
 
 def figures_of(indices: Mapping[str, Any], volume_mm3: float, sacs: Mapping[str, float]) -> tuple[Figure, ...]:
@@ -76,3 +83,16 @@ def figures_of(indices: Mapping[str, Any], volume_mm3: float, sacs: Mapping[str,
     if "osi_mean" in wall:
         found.append(Figure("osi_mean", "mean oscillatory shear index", "", wall["osi_mean"], part=True))
     return tuple(found)
+
+
+def with_blur(figures: Sequence[Figure], parents_mm: Mapping[str, float], edge_mm: float) -> tuple[Figure, ...]:
+    """The figures, those of sacs with what the image's blur does to them: half of what it is foretold to make too much.
+
+    Parameters
+    ----------
+    figures : of a case.
+    parents_mm : radius of the vessel that carries each sac, by its name.
+    edge_mm : width of the edge in the image; 0 without one.
+    """
+    deviations = {f"shear {name}": SAC_BLUR * edge_mm / radius / 2 for name, radius in parents_mm.items()}
+    return tuple(replace(figure, blurred=deviations.get(figure.key, 0.0)) for figure in figures)

@@ -35,11 +35,13 @@ class WallPrecision:
     ----------
     whole_mm, rough_mm : standard deviations of the whole wall's place, and of what varies along it.
     length_mm : over which the latter is alike.
+    edge_mm : width of the edge in the image; 0 where there is none, or where the wall is said to be known.
     """
 
     whole_mm: float
     rough_mm: float
     length_mm: float
+    edge_mm: float = 0.0
 
     @staticmethod
     def of(
@@ -53,16 +55,15 @@ class WallPrecision:
         segmentation : ``segmentation.json``; none without an image, as of a mask or a given surface.
         openings : of the vessel.
         """
-        whole, rough, length = 0.0, 0.0, 2 * min(each.radius_mm for each in openings)
+        whole, rough, width_mm, length = 0.0, 0.0, 0.0, 2 * min(each.radius_mm for each in openings)
         if segmentation and segmentation.get("wall_slope_per_mm"):
             width_mm = float(segmentation["contrast"]) / float(segmentation["wall_slope_per_mm"])
             whole, rough = width_mm * np.hypot(WHOLE, _off(segmentation, width_mm)), width_mm * ROUGH
             length = ROUGH_VOXELS * float(segmentation["spacing_mm"])
-        return WallPrecision(
-            float(whole if settings.wall_sd_mm is None else settings.wall_sd_mm),
-            float(rough if settings.roughness_mm is None else settings.roughness_mm),
-            length if settings.roughness_length_mm is None else settings.roughness_length_mm,
-        )
+        whole = whole if settings.wall_sd_mm is None else settings.wall_sd_mm
+        rough = rough if settings.roughness_mm is None else settings.roughness_mm
+        along = length if settings.roughness_length_mm is None else settings.roughness_length_mm
+        return WallPrecision(float(whole), float(rough), along, width_mm if whole or rough else 0.0)
 
 
 def _off(segmentation: Mapping[str, Any], width_mm: float) -> float:

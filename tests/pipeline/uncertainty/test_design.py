@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from pipeline.uncertainty.bands import COVERED, Members, Response, bands, better
 from pipeline.uncertainty.coarse_spacing import LEAST_RATIO, MOST_RATIO, ratio_of, spacing_deviation
 from pipeline.uncertainty.design import design
-from pipeline.uncertainty.figures import Figure
+from pipeline.uncertainty.figures import Figure, with_blur
 from pipeline.uncertainty.sources import Variable
 
 INFLOW, WALL = Variable("inflow", "inlet"), Variable("wall")
@@ -101,6 +101,29 @@ def test_what_the_spacing_is_due_to_widens_the_band(order, error):
     assert band["deviations"] == pytest.approx({"wall": 0.0, "spacing": error}, abs=1e-12)
     assert band["high"] == pytest.approx(np.exp(1.6449 * error), rel=1e-4)
     assert spacing_deviation(0.3, 1.0) == 0.0
+
+
+@given(scale=st.floats(0.1, 10), radius=st.floats(0.5, 5), seed=st.integers(0, 2))
+@settings(deadline=None, max_examples=10)
+def test_blur_widens_the_bands_of_sacs_by_the_edge_over_the_radius_and_no_others(scale, radius, seed):
+    """Half of what is foretold, 0.6 w/R, is one more standard deviation, and the wall's."""
+    members = members_of([0.1, 0.2], 0.0, np.random.default_rng(seed))
+    both = Members(
+        members.variables,
+        members.drawn,
+        [each | {"shear dome": each["x"]} for each in members.figures],
+        {"x": 2.0, "shear dome": 2.0},
+        1.0,
+        True,
+    )
+    given_figures = [Figure("x", "x", "Pa", 3.0), Figure("shear dome", "dome", "Pa", 3.0)]
+    plain, sac = bands(with_blur(given_figures, {"dome": scale * radius}, 0.5 * scale * radius), both)
+    assert plain == bands(given_figures, both)[0]
+    deviation = np.sqrt(0.1**2 + 0.2**2 + 0.15**2)
+    assert sac["deviation"] == pytest.approx(deviation, rel=1e-6)
+    assert sac["deviations"]["wall"] == pytest.approx(np.hypot(0.1, 0.15), rel=1e-6)
+    assert sac["low"] == pytest.approx(3 * np.exp(-1.6449 * deviation), rel=1e-3)
+    assert [band["low"] for band in bands(with_blur(given_figures, {"dome": radius}, 0.0), both)] == [plain["low"]] * 2
 
 
 def test_few_members_leave_no_bands_and_figures_that_one_lacks_get_none():

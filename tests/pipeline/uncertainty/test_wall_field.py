@@ -81,6 +81,7 @@ def test_the_walls_precision_follows_the_edge_of_the_image_unless_it_is_given():
     assert (found.whole_mm, found.rough_mm, found.length_mm) == pytest.approx(
         (1.2 * WHOLE, 1.2 * ROUGH, 0.5 * ROUGH_VOXELS)
     )
+    assert found.edge_mm == pytest.approx(1.2)
     off = WallPrecision.of(UncertaintySettings(), record | {"lower": 155.0}, openings)  # a tenth of the contrast off
     assert off.whole_mm == pytest.approx(1.2 * np.hypot(WHOLE, 0.1))
     missed = record | {"local_edge": {"change": -0.06}, "mean_radius_mm": 2.0}  # of the volume: 0.06 mm of the radius
@@ -90,7 +91,9 @@ def test_the_walls_precision_follows_the_edge_of_the_image_unless_it_is_given():
     given = WallPrecision.of(UncertaintySettings(), missed | {"lower": 155.0}, openings)  # seen by both: counts once
     assert given.whole_mm == pytest.approx(1.2 * np.hypot(WHOLE, 0.1))
     stated = WallPrecision.of(UncertaintySettings(wall_sd_mm=0.3, roughness_mm=0), record, openings)
-    assert (stated.whole_mm, stated.rough_mm) == (0.3, 0)
+    assert (stated.whole_mm, stated.rough_mm, stated.edge_mm) == pytest.approx((0.3, 0, 1.2))
+    known = WallPrecision.of(UncertaintySettings(wall_sd_mm=0, roughness_mm=0), record, openings)
+    assert known.edge_mm == 0  # of a wall that is known, blur has done nothing
     nothing = WallPrecision.of(UncertaintySettings(), None, openings)
-    assert (nothing.whole_mm, nothing.rough_mm) == (0, 0)
+    assert (nothing.whole_mm, nothing.rough_mm, nothing.edge_mm) == (0, 0, 0)
     assert nothing.length_mm == pytest.approx(2 * min(each.radius_mm for each in openings))
