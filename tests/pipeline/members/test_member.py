@@ -154,6 +154,21 @@ def test_a_wall_that_would_close_the_narrowest_place_fails_that_member(case):
     assert f"{-drawn.min():.3g} mm further in, and the narrowest place has a radius of 0.9 mm" in failed.failed
 
 
+def test_the_band_of_a_sac_from_an_image_knows_of_blur(members):
+    """An edge of half the parent's radius: half of 0.6 times 0.5 is one more standard deviation."""
+    sac = {"name": "bulge", "shear_mean_pa": 0.4, "parent_diameter_mm": 2 * RADIUS}
+    indices = {"times": 1, **_few(), "sacs": [sac]}
+    wall = members[0].design["wall"]
+    blurred = replace(members[0], design=members[0].design | {"wall": wall | {"edge_mm": 0.5 * RADIUS}})
+    one_of = [
+        {band["key"]: band for band in uncertainty(SETTINGS, [first, *members[1:]], indices, 9.0)["bands"]}
+        for first in (members[0], blurred)
+    ]
+    plain, wider = (bands["shear bulge"]["deviation"] for bands in one_of)
+    assert wider**2 - plain**2 == pytest.approx(0.15**2)
+    assert one_of[0]["shear_mean"] == one_of[1]["shear_mean"]
+
+
 def _few():
     wall = {"shear_mean_pa": 0.4, "shear_p99_pa": 0.5, "low_shear_fraction": {"0.4 Pa": 0.5}}
     return {"openings": [], "peak_speed_m_s": 0.25, "pressure_drops": [], "wall": wall, "sacs": []}
