@@ -12,6 +12,7 @@ share is that of one process over the number of ranks.
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
+import numpy as np  # noqa: E402
 from bench import provenance  # noqa: E402
 from vessel_tree import vessel_tree  # noqa: E402
 
@@ -69,6 +71,7 @@ def peaks_mb(folder: Path, nodes: Path, ranks: int, arguments: argparse.Namespac
     kept = str(folder / "checkpoint")
     task = rank.Task(versions(), wanted, str(nodes), None, flow, monitor, summary, kept, "", 0.0)
     command = [*command_line(ranks, None), sys.executable, __file__, "--task", task.text(), "--folder", str(folder)]
+    shutil.rmtree(kept, ignore_errors=True)  # or it would go on from the state that the run before has kept
     done = subprocess.run(command, env=environment(ranks), stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(done.stdout[-4000:])
@@ -83,26 +86,35 @@ def work(task: dict[str, Any], folder: Path) -> None:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Peaks of each number of ranks, and what they are beyond their share."""
+    """Peaks of each number of ranks, and what they are beyond their share: an even one, and that of their own nodes."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made = {count: vessel_tree(count) for count in (FEW, arguments.nodes)}
         nodes = made[arguments.nodes].count
-        own: list[list[float]] = []
+        own_mb: list[list[float]] = []
         for ranks in dict.fromkeys([1, *arguments.ranks]):
-            for count, each in made.items():  # as decompose divides it
-                save(replace(each, part=partition(each, ranks)), folder / f"{count:.0f}.h5")
-            _, libraries, _, peaks = (  # the first of each may compile, which takes a hundred megabytes
-                peaks_mb(folder, folder / f"{count:.0f}.h5", ranks, arguments)
-                for count in (FEW, FEW, arguments.nodes, arguments.nodes)
-            )
-            own.append([peak - base for peak, base in zip(peaks, libraries, strict=True)])
+            parts = {count: partition(each, ranks) for count, each in made.items()}  # as decompose divides it
+            files = {count: folder / f"{count:.0f}.h5" for count in made}
+            for count, each in made.items():
+                save(replace(each, part=parts[count]), files[count])
+            # what runs first may compile, which takes up to a hundred megabytes: more ranks have the loops of two
+            first = [*files.values()] if len(own_mb) < 2 else [files[FEW]]
+            for file in first:
+                peaks_mb(folder, file, ranks, arguments)
+            libraries, peaks = (peaks_mb(folder, file, ranks, arguments) for file in files.values())
+            own_mb.append([peak - base for peak, base in zip(peaks, libraries, strict=True)])
+            own_nodes = np.bincount(parts[arguments.nodes]).tolist()
             found[f"{ranks} ranks"] = {
+                "nodes": own_nodes,
                 "libraries_mb": libraries,
                 "peaks_mb": peaks,
-                "bytes_a_node_of_all": [round(1e6 * each / nodes, 1) for each in own[-1]],
-                "over_share": [round(each * ranks / own[0][0], 2) for each in own[-1]],
+                "bytes_a_node_of_all": [round(2**20 * each / nodes, 1) for each in own_mb[-1]],
+                "over_share": [round(each * ranks / own_mb[0][0], 3) for each in own_mb[-1]],
+                "over_that_of_own_nodes": [
+                    round(each / own_mb[0][0] * nodes / count, 3)
+                    for each, count in zip(own_mb[-1], own_nodes, strict=True)
+                ],
             }
             print(ranks, json.dumps(found[f"{ranks} ranks"]), flush=True)
     return {**provenance(arguments), "nodes": nodes, "steps": arguments.steps, **found}

@@ -23,6 +23,7 @@ from solver.backends.communicator import Communicator
 from solver.backends.fields import Fields, Held
 from solver.backends.lattice import Lattice
 from solver.backends.lattice_driver import LatticeDriver
+from solver.backends.part_rows import PartRows
 from solver.backends.share import RankShare
 from solver.backends.splitting import Subdomain, split
 from solver.backends.subdomains import DividedDriver, Make
@@ -170,9 +171,8 @@ class DistributedDriver(DividedDriver):
         whole, self._ranks = own.whole, ranks
         super().__init__(whole, [own.part], make, own.wall_links, own.moving)
         (self._driver,), (self._part,) = self.drivers, self.subdomains
-        self._ascending = row_numbers(np.argsort(self._part.rows), whole.count)
-        rows = row_numbers(self._part.rows[self._ascending], whole.count)
-        self.share = RankShare(rows, whole.count, ranks, own.here)
+        self._own = PartRows(self._part.rows, self._part.lattice.ranges)
+        self.share = RankShare(self._own, whole.count, ranks, own.here)
         if not self.on_host:
             ranks.beside_device()
         self.device = f"{self._driver.device}, {ranks.size} ranks"
@@ -239,14 +239,13 @@ class DistributedDriver(DividedDriver):
         return self._ranks.join(numbers.ravel()).reshape(-1, *numbers.shape[1:])
 
     def _of_part(self, fields: Fields, part: Subdomain) -> Fields:
-        place = np.argsort(self._ascending)
-        return Fields(*(array[..., place] for array in fields.arrays()))
+        return Fields(*map(self._own.in_part, fields.arrays()))
 
     def _gather(self, read: Callable[[LatticeDriver], Held]) -> Held:
         held = read(self._driver)
         kind, left = type(held), held.arrays()[::-1]
         del held  # each array is let go once it is in order, or there would be twice the flow
-        return kind(*(left.pop()[..., self._ascending] for _ in range(len(left))))
+        return kind(*(self._own.in_order(left.pop()) for _ in range(len(left))))
 
     def state(self) -> dict[str, Any]:
         """All that the next steps depend on, of which nodes and links are those of this rank."""

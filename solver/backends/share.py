@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from solver.backends.communicator import Communicator
 from solver.backends.fields import Held
-from solver.domain.whole import collected, row_blocks, rows_between
+from solver.backends.part_rows import PartRows
+from solver.domain.whole import collected, row_blocks
 
 Index = tuple[int | slice, ...]
 
@@ -73,34 +74,28 @@ class RankShare(Share):
 
     Parameters
     ----------
-    rows : of its nodes among all, ascending.
+    own : rows of its nodes among all. Fields have these as they ascend.
     count : of all nodes.
     ranks : all of them.
     here : rows among all of the nodes of its node arrays, ascending.
     """
 
-    def __init__(
-        self,
-        rows: NDArray[np.signedinteger],
-        count: int,
-        ranks: Communicator,
-        here: NDArray[np.signedinteger],
-    ) -> None:
-        self.rows, self._here = rows, here
+    def __init__(self, own: PartRows, count: int, ranks: Communicator, here: NDArray[np.signedinteger]) -> None:
+        self._own, self._here = own, here
         self._count, self._ranks = count, ranks
 
     @property
     def here(self) -> NDArray[np.intp]:
         """Its nodes among the node arrays of this process."""
-        return np.searchsorted(self._here, self.rows)
+        return np.searchsorted(self._here, self._own.ascending())
 
     def blocks(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """Numbers of all nodes; nothing but on the first rank."""
-        for rows in row_blocks(self._count, WRITTEN_ROWS):
-            own = rows_between(self.rows, rows.start, rows.stop)
-            block = collected(self._ranks, self.rows[own], values[own], rows.start, rows.stop)
-            if block is not None:
-                yield block
+        for block in row_blocks(self._count, WRITTEN_ROWS):
+            own, rows = self._own.ordered_between(block.start, block.stop)
+            found = collected(self._ranks, rows, values[own], block.start, block.stop)
+            if found is not None:
+                yield found
 
     def at(self, values: NDArray[Any], rows: NDArray[np.integer]) -> NDArray[Any]:
         """Numbers of a few nodes."""
@@ -112,9 +107,7 @@ class RankShare(Share):
 
     def among_own(self, rows: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Which of the rows are own ones."""
-        place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        there = np.flatnonzero(self.rows[place] == rows)
-        return there, place[there]
+        return self._own.among(rows)
 
     def whole(self, held: Held) -> Held:
         """The same of all nodes."""
@@ -129,12 +122,12 @@ class RankShare(Share):
         """Numbers of all nodes, of which this rank has its own."""
         if not values.size:  # on no rank
             return values
-        shape, order = (*values.shape[:-1], self._count), np.arange(len(self.rows))
-        return Shared(shape, values.dtype, shape, 0, self.rows, order, values, self._ranks)
+        shape = (*values.shape[:-1], self._count)
+        return Shared(shape, values.dtype, shape, 0, PartRows(self._own.ascending()), values, self._ranks)
 
     def taken(self, kept: Any) -> NDArray[Any]:
         """Numbers of own nodes."""
-        return np.asarray(kept.pick(self.rows, kept.shape) if np.prod(kept.shape) else kept)
+        return np.asarray(kept.pick(self._own.ascending(), kept.shape) if np.prod(kept.shape) else kept)
 
 
 def pieces_of(shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int, int]]:
@@ -170,7 +163,6 @@ class Shared:
     split : the same shape with the nodes or links along a last axis of their own, and room behind them.
     fill : what stands in that room.
     places : (K,) where the own ones stand along that axis.
-    order : (K,) that lets these ascend.
     values : (..., K) the own ones.
     ranks : all of them.
     """
@@ -179,8 +171,7 @@ class Shared:
     dtype: np.dtype[Any]
     split: tuple[int, ...]
     fill: Any
-    places: NDArray[np.signedinteger]
-    order: NDArray[np.intp]
+    places: PartRows
     values: NDArray[Any]
     ranks: Communicator
 
@@ -191,10 +182,11 @@ class Shared:
 
     def pieces(self) -> Iterator[tuple[Index, NDArray[Any]]]:
         """All of it, piece by piece: where each stands, and its numbers. All ranks ask, the first gets them."""
-        used = int(self.ranks.largest(self.places.max(initial=-1, keepdims=True).astype(np.int64))[0]) + 1
+        last_used = self.places.rows.max(initial=-1, keepdims=True).astype(np.int64)
+        used = int(self.ranks.largest(last_used)[0]) + 1
         for lead, first, last in pieces_of((*self.split[:-1], used)):
-            own = self.order[rows_between(self.places, first, last, self.order)]
-            block = collected(self.ranks, self.places[own], self.values[lead][own], first, last)
+            own = self.places.between(first, last)
+            block = collected(self.ranks, self.places.rows[own], self.values[lead][own], first, last)
             if block is not None:
                 yield index_of(self.shape, self.split, lead, first, last), block
 
@@ -210,12 +202,11 @@ class Shared:
         into : where they are put; a new array if not given.
         """
         assert split == self.split
-        rows = self.order[np.searchsorted(self.places, places, sorter=self.order)]
-        return np.take(self.values, rows, axis=-1, out=into, mode="clip")  # which needs no copy
+        return np.take(self.values, self.places.find(places), axis=-1, out=into, mode="clip")  # which needs no copy
 
     def whole(self) -> NDArray[Any]:
         """All of it, on all ranks."""
-        found, order = np.full(self.split, self.fill, self.dtype), self.ranks.join(self.places)
+        found, order = np.full(self.split, self.fill, self.dtype), self.ranks.join(self.places.rows)
         for lead in np.ndindex(self.split[:-1]):
             found[lead][order] = self.ranks.join(self.values[lead])
         return found.reshape(self.shape)

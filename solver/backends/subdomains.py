@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.buffers import Buffers, Places
+from solver.backends.buffers import Buffers, HostBuffers, Places
 from solver.backends.fields import Fields, Held, Statistics, held_bytes
 from solver.backends.lattice import Lattice
 from solver.backends.lattice_driver import LatticeDriver, stretches
@@ -80,10 +80,9 @@ class DividedDriver(ABC):
         self._corrected, self._period, self._since = whole.corrected, whole.corrected_pairs, 0
         self._state = WholeState(whole, walls if moving else 0)
         make_buffers = self._make_buffers
-        self._buffers = {
-            True: [make_buffers(driver, "populations", part.send_slots, part.halo) for part, driver in self._parts()],
-            False: [make_buffers(driver, "populations", part.halo, part.send_slots) for part, driver in self._parts()],
-        }
+        even = [make_buffers(driver, "populations", part.send_slots, part.halo) for part, driver in self._parts()]
+        odd = [self._back(there, *each) for there, each in zip(even, self._parts(), strict=True)]
+        self._buffers = {True: even, False: odd}
         self._ghost_buffers = {
             name: [make_buffers(driver, name, *_ghosts(part, rows(driver.lattice))) for part, driver in self._parts()]
             for name, rows in GHOSTS.items()
@@ -103,6 +102,12 @@ class DividedDriver(ABC):
     ) -> Buffers:
         """Buffers of an array of a part."""
         return driver.buffers(name, outgoing, incoming)
+
+    def _back(self, there: Buffers, part: Subdomain, driver: LatticeDriver) -> Buffers:
+        """Buffers of odd steps, in which all passes the way back: on the host in the memory of those of even ones."""
+        if isinstance(there, HostBuffers):
+            return there.back()
+        return self._make_buffers(driver, "populations", part.halo, part.send_slots)
 
     def advance(self, boundary_values: NDArray[np.float64]) -> None:
         """Run an even number of steps, one a row of `boundary_values`."""

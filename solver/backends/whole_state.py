@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from solver.backends.communicator import Communicator
 from solver.backends.lattice import Lattice
+from solver.backends.part_rows import PartRows
 from solver.backends.share import Shared
 from solver.backends.splitting import Subdomain
 
@@ -77,15 +78,18 @@ class WholeState:
         ranks : all of them.
         """
         state: dict[str, Any] = {}
-        order = {places: np.argsort(getattr(part, places)) for places in {*PLACES.values()}}
+        own = PartRows(part.rows, part.lattice.ranges)
         for name, array in of_part.items():
             places = self._places(name, array)
             if places is None:
                 state[name] = array
                 continue
-            shape, where = self._shape(name, array), getattr(part, places)
-            split, fill, values = self._split(name, shape), self._at_rest(name), self._values(name, array, places, part)
-            state[name] = Shared(shape, array.dtype, split, fill, where, order[places], values, ranks)
+            shape, values, where = self._shape(name, array), self._values(name, array, places, part), own
+            if places != ROWS:
+                where, order = PartRows.sorted(getattr(part, places))
+                values = values[..., order]
+            split, fill = self._split(name, shape), self._at_rest(name)
+            state[name] = Shared(shape, array.dtype, split, fill, where, values, ranks)
         return state
 
     def of_part(self, state: Mapping[str, Any], part: Subdomain, held: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

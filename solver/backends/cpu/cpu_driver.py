@@ -62,6 +62,9 @@ class CpuDriver(LatticeDriver):
         self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
         self.layout = f"{get_num_threads()} threads, {make_simd(storage, real).width} nodes at once"
         self._rates, self._omega, self._blend = lattice.relaxation()
+        if len(self._blend) and lattice.rheology:  # that of the lattice is not needed beside it
+            rheology = replace(lattice.rheology, blend=self._blend[: lattice.count])
+            self.lattice = replace(self.lattice, rheology=rheology)
         walls = lattice.walls
         self._treat_walls, self._subtract, self._slip_pass = make_wall_pass(storage, real, *walls.terms)
         self._source_slots = {even: tuple(walls.source_slots(even)) for even in (True, False)}

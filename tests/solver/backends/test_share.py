@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from solver.backends.part_rows import PartRows
 from solver.backends.share import RankShare, Share
 from solver.domain import whole
 from tests.support.thread_ranks import ThreadRank, on_ranks
@@ -19,7 +20,7 @@ def test_ranks_keep_what_one_process_does_and_take_their_own(components, monkeyp
     assert Share().taken(Share().kept(values)) is values
 
     def work(ranks: ThreadRank) -> tuple[np.ndarray, np.ndarray]:
-        share = RankShare(rows := np.flatnonzero(part == ranks.rank), count, ranks, rows)
+        share = RankShare(PartRows(rows := np.flatnonzero(part == ranks.rank)), count, ranks, rows)
         kept, found = share.kept(values[..., rows]), np.full(values.shape, np.nan)
         for where, block in kept.pieces():
             found[where] = block
