@@ -66,19 +66,19 @@ class HostBuffers(Buffers):
         self._array, self._outgoing, self._incoming = array, outgoing, incoming
         self.sent = {peer: np.empty(count(places), array.dtype) for peer, places in outgoing.items()}
         self.received = {peer: np.empty(count(places), array.dtype) for peer, places in incoming.items()}
-        self._lent = False
+        self._shared = False
 
     def back(self) -> Self:
         """What passes the other way, when nothing passes this way: messages lie in the same memory."""
         way = type(self)(self._array, {}, {})
-        way._outgoing, way._incoming, way._lent = self._incoming, self._outgoing, True
+        way._outgoing, way._incoming, way._shared = self._incoming, self._outgoing, True
         way.sent, way.received = self.received, self.sent
         return way
 
     @property
     def nbytes(self) -> int:
         """Memory of the messages, but for those that lie in the memory of others."""
-        return 0 if self._lent else super().nbytes
+        return 0 if self._shared else super().nbytes
 
     def pack(self) -> None:
         """Fill `sent`."""
