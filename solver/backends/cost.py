@@ -186,8 +186,8 @@ def update_bytes(precision: str, q: int = 19) -> int:
 
 
 OVER_SHARE = 1.3
-"""Memory of a rank that reads its part alone, over that of one process divided by the ranks, at most: 1.16 of parts of
-0.25 to 1 million nodes on D3Q19, and some to spare. Parts of 0.03 to 0.06 million have 1.4 to 2.3, which is 10 MB more
+"""Memory of a rank that reads its part alone, over that of one process divided by the ranks, at most: 1.14 of parts of
+0.25 to 2 million nodes on D3Q19, and some to spare. Parts of 0.03 to 0.06 million had 1.4 to 2.3, which is 10 MB more
 than their share and little beside libraries (docs/records/performance.md, Memory of ranks)."""
 PEER_STEP_S, RANK_STEP_S, TURN_S = 3.5e-5, 2.3e-4, 4.5e-4
 """Time of a step of ranks beside that of their nodes, about, on an H100 each: where these write into the memory of each
