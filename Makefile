@@ -22,7 +22,7 @@ demo: .venv/.run $(CUDA)
 
 # Three at a time on two cores: a fifth of the time a test waits for what it has started, such as a browser or ranks.
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow"
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow"
 
 # Imports all tests and keeps their bytecode, which each worker of `test` would else make, in 5 s of processor time.
 collected: .venv/.dev
