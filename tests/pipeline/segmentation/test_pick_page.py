@@ -547,7 +547,7 @@ def test_a_cut_plane_marked_on_the_surface_parts_the_vessel(browser, tmp_path, n
     (plane,) = SegmentSettings.model_validate(browser.case()["segment"]).cut_planes
     along = line[cut + 20] - line[cut - 20]
     assert abs(np.dot(plane.normal, along)) > 0.9 * np.linalg.norm(plane.normal) * np.linalg.norm(along)
-    settings = SegmentSettings(seeds_mm=(line[seed],), lower=HALF_WAY, cut_planes=(plane,))
+    settings = SegmentSettings(seeds_mm=(line[seed],), method="threshold", lower=HALF_WAY, cut_planes=(plane,))
     found = segment(as_filtered(loaded), settings, loaded)
     assert not [warning for warning in found.record["warnings"] if "cut_planes" in warning]
     assert found.record["voxels"] == pytest.approx(after, rel=0.01)  # a seed is rounded to the nearest voxel, not more

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What varies between members, and the flow that each of them is given."""
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
@@ -56,7 +58,9 @@ def test_flows_and_viscosity_vary_as_they_are_asked_to_and_stay_positive():
 
 
 def test_waveforms_of_all_inlets_pulsate_by_one_factor_about_their_means(tmp_path):
-    """4,000 draws, as above. The pulsatility index is (largest - least)/mean."""
+    """Of 400 equally likely draws; those left out beyond the last are 1 % of the deviation. The pulsatility index is
+    (largest - least)/mean.
+    """
     times = np.linspace(0, 0.8, 41)
     wave = write_waveform(tmp_path / "wave.csv", times, 3 + np.sin(2 * np.pi * times / 0.8))
     inlets = {
@@ -66,13 +70,13 @@ def test_waveforms_of_all_inlets_pulsate_by_one_factor_about_their_means(tmp_pat
     given, settings = flow(inlets=inlets, peak_speed_m_s=0.5), UncertaintySettings(level="quick", waveform_cv=0.25)
     variables = variables_of(settings, KNOWN, TWO_INTO_THREE, given)
     assert [each.group for each in variables] == ["inflow", "inflow", "waveform", "viscosity"]
-    alone, drawn = (Variable("waveform"),), np.random.default_rng(3).standard_normal((4000, 1))
+    alone, drawn = (Variable("waveform"),), np.array([[NormalDist().inv_cdf((k + 0.5) / 400)] for k in range(400)])
     factors = np.array(
         [with_variation(given, settings, TWO_INTO_THREE, alone, z).inlets["in_a"].pulsatility for z in drawn]
     )
     assert factors.min() > 0
-    assert factors.std() / factors.mean() == pytest.approx(0.25, rel=0.06)
-    assert np.median(factors) == pytest.approx(1, rel=0.02)
+    assert factors.std() / factors.mean() == pytest.approx(0.25, rel=0.02)
+    assert np.median(factors) == pytest.approx(1, rel=0.001)
     varied = with_variation(given, settings, TWO_INTO_THREE, alone, np.array([1.3]))
     for name, mean in {"in_a": 2.0, "in_b": 3.0}.items():
         before, after = read_inflow(given.inlets[name]), read_inflow(varied.inlets[name])
