@@ -3,11 +3,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 
 from pipeline.case.settings.base import Finite, Name, NonNegative, Point, Positive, Section, existing_file
+from solver.backends.cuda.device_count import device_count
 from solver.boundary import opening_settings
 from solver.boundary.waveform import read_samples
 from solver.run.blood import choose_blood
@@ -15,6 +16,22 @@ from solver.runtime.errors import StageError
 
 Precision = Literal["fp32", "fp64", "fp16"]
 MurrayExponent = Annotated[float, Field(ge=1, le=4)]
+
+
+MOST_RANKS, DEVICES = 32767, "devices"
+
+
+def _of_devices(ranks: Any) -> Any:
+    """One rank for each device where the case says so, and one where there is none."""
+    return max(device_count(), 1) if ranks == DEVICES else ranks
+
+
+Ranks = Annotated[
+    int,
+    Field(ge=1, le=MOST_RANKS),
+    BeforeValidator(_of_devices),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": MOST_RANKS}, {"const": DEVICES}]}),
+]
 
 
 def _waveform(column: str) -> Callable[[str | None], str | None]:
@@ -154,10 +171,11 @@ class SolveSettings(Section):
         3.0, description="flow follows radius to this power: 3, or 2 to 2.3 in large arteries"
     )
     backend: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where a device answers")
-    ranks: Annotated[int, Field(ge=1, le=32767)] = Field(
+    ranks: Ranks = Field(
         1,
         description="processes of MPI that run a part of the lattice each, on a CUDA device each or sharing the cores;"
-        " the results are the same bits",
+        " the results are the same bits. devices: as many as CUDA devices of the machine that plans the run; on a"
+        " cluster give the number",
     )
     precision: Precision = Field("fp32", description="fp16: populations are kept in 16 bits and computed in fp32")
     collision: Literal["auto", "bgk", "trt", "projected", "recursive", "cumulant"] = Field(
