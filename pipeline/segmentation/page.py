@@ -317,5 +317,10 @@ def _obliqueness(volume: Volume) -> list[str]:
 
 def _origins(record: Mapping[str, Any]) -> list[str]:
     """Sentences: by which method, and how what was not given was found."""
-    parts = (("Method", "method"), ("Seeds, automatic", "seeds_found_as"), ("Threshold, automatic", "lower_found_as"))
+    parts = (
+        ("Method", "method"),
+        ("Taken", "method_chosen"),
+        ("Seeds, automatic", "seeds_found_as"),
+        ("Threshold, automatic", "lower_found_as"),
+    )
     return [f"{name}: {record[key]}." for name, key in parts if key in record]

@@ -8,7 +8,6 @@ from markupsafe import Markup, escape
 
 LABELS = {
     "method": "method",
-    "method_chosen": "chosen",
     "lower": "lower threshold",
     "upper": "upper threshold",
     "volume_ml": "volume (mL)",
@@ -69,7 +68,7 @@ def threshold_curve(record: Mapping[str, Any]) -> Markup | None:
     curves = [("volume (mL)", "volume", "volume_ml")]
     if all(row.get("mean_radius_mm") is not None for row in table):
         curves.append(("mean radius (mm)", "radius", "mean_radius_mm"))
-    control = escape(record.get("controlled_by", "lower threshold"))
+    control = escape(record.get("controlled_by", "lower threshold").rstrip(","))
     width, height, left, right, top, bottom = 340, 190, 46, 46, 22, 34
     low, high = (extreme(row["lower"] for row in table) for extreme in (min, max))
 
