@@ -5,11 +5,13 @@ The nodes of a part stand in two or three ranges, at the border, the others and 
 ascend: so where a row stands is found in these, and no order needs to be held beside them, which would take as much.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+Place = slice | NDArray[np.bool_]
 
 
 class PartRows:
@@ -80,19 +82,11 @@ class PartRows:
 
     def in_order(self, values: NDArray[Any]) -> NDArray[Any]:
         """Numbers, (..., K), as their rows ascend."""
-        found = np.empty_like(values)
-        for each, mine in self._places():
-            for lead in np.ndindex(values.shape[:-1]):
-                found[lead][mine] = values[lead][each]
-        return found
+        return _moved(values, ((mine, each) for each, mine in self._places()))
 
     def in_part(self, values: NDArray[Any]) -> NDArray[Any]:
         """Numbers, (..., K), that stand as their rows ascend, as the rows stand here."""
-        found = np.empty_like(values)
-        for each, mine in self._places():
-            for lead in np.ndindex(values.shape[:-1]):
-                found[lead][each] = values[lead][mine]
-        return found
+        return _moved(values, self._places())
 
     def _places(self) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
         """Each range, and which of the rows as they ascend are its own."""
@@ -104,3 +98,12 @@ class PartRows:
             left ^= mine
             yield each, mine
         yield most, left
+
+
+def _moved(values: NDArray[Any], places: Iterable[tuple[Place, Place]]) -> NDArray[Any]:
+    """Numbers, (..., K), in other places along the last axis: pairs of where some stand then and where they stood."""
+    found = np.empty_like(values)
+    for then, before in places:
+        for lead in np.ndindex(values.shape[:-1]):  # one after the other, since a mask copies what it takes
+            found[lead][then] = values[lead][before]
+    return found
