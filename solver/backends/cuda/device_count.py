@@ -3,6 +3,7 @@
 
 import os
 import subprocess
+from functools import cache
 
 LIST_DEVICES = ("nvidia-smi", "--list-gpus")
 """One line for each device."""
@@ -13,11 +14,7 @@ def device_count() -> int:
 
     Of CUDA_VISIBLE_DEVICES those before the first that is no device count, as CUDA has it.
     """
-    try:
-        listed = subprocess.run(LIST_DEVICES, capture_output=True, text=True, timeout=20, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return 0
-    lines = [line for line in listed.splitlines() if line.startswith("GPU ")]
+    lines = _listed()
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
     if shown is None:
         return len(lines)
@@ -29,3 +26,13 @@ def device_count() -> int:
             break
         count += 1
     return count
+
+
+@cache
+def _listed() -> tuple[str, ...]:
+    """The line of each device, asked for once: a cohort reads many case files."""
+    try:
+        listed = subprocess.run(LIST_DEVICES, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return tuple(line for line in listed.splitlines() if line.startswith("GPU "))

@@ -12,6 +12,13 @@ LISTED = "".join(f"GPU {n}: NVIDIA H200 (UUID: GPU-{n}abc-77b{n})\n" for n in ra
 NEEDED = {"inlets": {"*": {"flow_ml_s": 1.0}}}
 
 
+@pytest.fixture(autouse=True)
+def nothing_remembered():
+    device_count._listed.cache_clear()
+    yield
+    device_count._listed.cache_clear()
+
+
 def listing(monkeypatch, text: str = LISTED, shown: str | None = None) -> None:
     def run(command, **options):
         return subprocess.CompletedProcess(command, 0, text, "")
@@ -35,6 +42,7 @@ def test_devices_that_programs_see_are_counted_up_to_the_first_that_is_none(monk
 def test_as_many_ranks_as_devices_and_one_without_any(monkeypatch):
     listing(monkeypatch)
     assert SolveSettings(ranks="devices", **NEEDED).ranks == 3
+    device_count._listed.cache_clear()
     listing(monkeypatch, text="No devices were found\n")
     assert SolveSettings(ranks="devices", **NEEDED).ranks == 1
 
