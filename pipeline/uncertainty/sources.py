@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pipeline.case.settings.flow import InletSettings, OutletSettings, SolveSettings
 from pipeline.case.settings.uncertainty import UncertaintySettings
 from pipeline.uncertainty.wall_precision import WallPrecision
-from solver.boundary.waveform import by_opening, read_inflow, read_waveforms
+from solver.boundary.waveform import by_opening, read_waveforms
 from solver.boundary.windkessel import flow_fractions
 from solver.domain.nodes import Opening
 
@@ -116,15 +116,16 @@ def with_variation(
     """
     value = dict(zip(variables, drawn.tolist(), strict=True))
     inflow = read_waveforms(openings, solve).inflow
-    inlets = {}
+    inlets, largest = {}, 1.0
     pulsating = exp(_sigma(settings.waveform_cv) * value.get(Variable("waveform"), 0.0))
     for name, entry in by_opening(openings, "inlet", solve.inlets).items():
         factor = exp(_sigma(settings.inflow_cv) * value.get(Variable("inflow", name), 0.0))
-        change = {"flow_ml_s": factor * inflow[name].mean_ml_s}
+        mean, peak = inflow[name].mean_ml_s, inflow[name].peak_ml_s
+        change = {"flow_ml_s": factor * mean}
         if entry.waveform:
             change["pulsatility"] = pulsating * entry.pulsatility
+        largest = max(largest, factor * (mean + pulsating * (peak - mean)) / peak)
         inlets[name] = InletSettings(**entry.model_dump() | change)
-    largest = max([1.0, *(read_inflow(entry).peak_ml_s / inflow[name].peak_ml_s for name, entry in inlets.items())])
     thicker = exp(_sigma(settings.viscosity_cv) * value.get(Variable("viscosity"), 0.0))
     changes = {
         "inlets": inlets,
