@@ -62,7 +62,7 @@ def reservations(record: Mapping[str, Any]) -> set[str]:
 
 
 def misplaced(record: Mapping[str, Any]) -> bool:
-    """Whether the wall at one threshold is so far from that of the image that another is worth to be tried.
+    """Whether the wall at one threshold is so far from that of the image that another is worth trying.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ def record_of_choice(by_places: Mapping[str, Any], at_one: Mapping[str, Any] | N
     chosen = f"{LOCAL}, as one threshold ({before:.4g} mL) misses {moved:+.1%} of the volume; {keep}"
     words = (
         f"by the levels near each place the volume is {moved:+.1%} off that of one threshold, {after:.4g} for"
-        f" {before:.4g} mL: so much is no matter of the wall alone. Look at segmentation.html; if it shows the vessel,"
-        f" set segment.method: {LOCAL}, else {THRESHOLD}"
+        f" {before:.4g} mL, which is more than the place of a wall explains. Look at segmentation.html; if it shows the"
+        f" vessel, set segment.method: {LOCAL}, else {THRESHOLD}"
     )
     share = {"share": round(abs(moved), 4), "words": words}
     record: dict[str, Any] = {"method_chosen": chosen, "moved_by_place": share}

@@ -157,7 +157,7 @@ def _or_by_place(
     log.info("one threshold may miss the volume: trying the levels near each place (segment.method: %s)", LOCAL)
     other = tried(chosen_method.by_place(settings))
     if other is None or not chosen_method.settles(other.record, found.record):
-        log.info("they do not settle it: %s", "refused" if other is None else "other reservations come with them")
+        log.info("one threshold is kept: %s", "they are refused" if other is None else "they bring other reservations")
         return found
     return _chosen(other, found.record, log)
 
