@@ -8,7 +8,8 @@ line is fitted,
     y = sum_i b_i z_i + e,
 
 z_i being the drawn variables; the case itself is its origin. e holds what varies along the wall from member to member,
-and what is not linear.
+and what is not linear. A band lies about the figure, or, where the image's blur is foretold to make that too large, about
+what it is without blur.
 """
 
 from collections.abc import Mapping, Sequence
@@ -140,11 +141,9 @@ def _band(figure: Figure, members: Members) -> dict[str, Any]:
         changes, differs = np.log(drawn / unchanged), float(np.log(unchanged / figure.value))
     response = Response.of(members.drawn, changes[:, None])
     spacing = spacing_deviation(differs, members.ratio, figure.order)
-    blurred = figure.blurred * (1.0 if by_ratio else abs(figure.value))
-    half = float(response.half_width(np.array([np.hypot(spacing, blurred)]))[0])
-    low, high = figure.value - half, figure.value + half
-    if by_ratio:
-        low, high = figure.value * np.exp(-half), figure.value * np.exp(half)
+    half = float(response.half_width(np.array([spacing]))[0])
+    middle = figure.value * np.exp(-figure.too_large)
+    low, high = (middle * np.exp(-half), middle * np.exp(half)) if by_ratio else (middle - half, middle + half)
     if figure.part:
         low, high = max(low, 0.0), min(high, 1.0)
     return {
@@ -155,23 +154,19 @@ def _band(figure: Figure, members: Members) -> dict[str, Any]:
         "low": float(low),
         "high": float(high),
         "by": "ratio" if by_ratio else "difference",
-        "deviation": float(np.linalg.norm((response.deviation[0], spacing, blurred))),
-        "deviations": {group: float(each) for group, each in _by_group(response, spacing, blurred, members).items()},
+        "deviation": float(np.hypot(response.deviation[0], spacing)),
+        "deviations": {group: float(each) for group, each in _by_group(response, spacing, members).items()},
         "crosses": figure.limit if figure.limit is not None and low < figure.limit < high else None,
     }
 
 
-def _by_group(response: Response, spacing: float, blurred: float, members: Members) -> dict[Group, float]:
-    """Standard deviation that is due to each source. What the line leaves counts as the wall's where that is rough, and
-    so does the image's blur.
-    """
+def _by_group(response: Response, spacing: float, members: Members) -> dict[Group, float]:
+    """Standard deviation that is due to each source. What the line leaves counts as the wall's where that is rough."""
     squares: dict[Group, float] = {}
     for variable, slope in zip(members.variables, response.slopes[:, 0], strict=True):
         squares[variable.group] = squares.get(variable.group, 0.0) + slope**2
     if members.rough:
         squares["wall"] = squares.get("wall", 0.0) + response.rest[0] ** 2
-    if blurred:
-        squares["wall"] = squares.get("wall", 0.0) + blurred**2
     if spacing:
         squares["spacing"] = spacing**2
     return {group: float(np.sqrt(squares[group])) for group in WORDS if group in squares}

@@ -36,7 +36,7 @@ class Figure:
     limit : a value at which it is read differently; none where there is none.
     part : whether it is a part of something, between 0 and 1.
     order : with which it comes near to that of a vanishing spacing.
-    blurred : standard deviation, of itself, that is due to the image's blur and no member has.
+    too_large : logarithm of what the image's blur is foretold to make too much of it.
     """
 
     key: str
@@ -46,7 +46,7 @@ class Figure:
     limit: float | None = None
     part: bool = False
     order: float = ORDER
-    blurred: float = 0.0
+    too_large: float = 0.0
 
 
 def figures_of(indices: Mapping[str, Any], volume_mm3: float, sacs: Mapping[str, float]) -> tuple[Figure, ...]:
@@ -86,7 +86,7 @@ def figures_of(indices: Mapping[str, Any], volume_mm3: float, sacs: Mapping[str,
 
 
 def with_blur(figures: Sequence[Figure], parents_mm: Mapping[str, float], edge_mm: float) -> tuple[Figure, ...]:
-    """The figures, those of sacs with what the image's blur does to them: half of what it is foretold to make too much.
+    """The figures, those of sacs with what the image's blur is foretold to make too much of them.
 
     Parameters
     ----------
@@ -94,5 +94,5 @@ def with_blur(figures: Sequence[Figure], parents_mm: Mapping[str, float], edge_m
     parents_mm : radius of the vessel that carries each sac, by its name.
     edge_mm : width of the edge in the image; 0 without one.
     """
-    deviations = {f"shear {name}": SAC_BLUR * edge_mm / radius / 2 for name, radius in parents_mm.items()}
-    return tuple(replace(figure, blurred=deviations.get(figure.key, 0.0)) for figure in figures)
+    foretold = {f"shear {name}": SAC_BLUR * edge_mm / radius for name, radius in parents_mm.items()}
+    return tuple(replace(figure, too_large=foretold.get(figure.key, 0.0)) for figure in figures)

@@ -20,7 +20,7 @@ import numpy as np
 from pipeline.case.settings.uncertainty import UncertaintySettings
 from solver.domain.nodes import Opening
 
-WHOLE, ROUGH = 0.013, 0.05
+WHOLE, ROUGH = 0.011, 0.05
 """Standard deviations of the whole wall's place and of its roughness, in widths of the edge."""
 
 ROUGH_VOXELS = 1.35
@@ -58,7 +58,7 @@ class WallPrecision:
         whole, rough, width_mm, length = 0.0, 0.0, 0.0, 2 * min(each.radius_mm for each in openings)
         if segmentation and segmentation.get("wall_slope_per_mm"):
             width_mm = float(segmentation["contrast"]) / float(segmentation["wall_slope_per_mm"])
-            whole, rough = width_mm * np.hypot(WHOLE, _off(segmentation, width_mm)), width_mm * ROUGH
+            whole, rough = width_mm * max(WHOLE, _off(segmentation, width_mm)), width_mm * ROUGH
             length = ROUGH_VOXELS * float(segmentation["spacing_mm"])
         whole = whole if settings.wall_sd_mm is None else settings.wall_sd_mm
         rough = rough if settings.roughness_mm is None else settings.roughness_mm

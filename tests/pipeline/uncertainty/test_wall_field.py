@@ -83,13 +83,13 @@ def test_the_walls_precision_follows_the_edge_of_the_image_unless_it_is_given():
     )
     assert found.edge_mm == pytest.approx(1.2)
     off = WallPrecision.of(UncertaintySettings(), record | {"lower": 155.0}, openings)  # a tenth of the contrast off
-    assert off.whole_mm == pytest.approx(1.2 * np.hypot(WHOLE, 0.1))
+    assert off.whole_mm == pytest.approx(1.2 * 0.1)
     missed = record | {"local_edge": {"change": -0.06}, "mean_radius_mm": 2.0}  # of the volume: 0.06 mm of the radius
-    assert WallPrecision.of(UncertaintySettings(), missed, openings).whole_mm == pytest.approx(
-        1.2 * np.hypot(WHOLE, 0.06 / 1.2)
-    )
+    assert WallPrecision.of(UncertaintySettings(), missed, openings).whole_mm == pytest.approx(0.06)
+    little = missed | {"local_edge": {"change": -0.006}}  # less than what the wall is known to anyway
+    assert WallPrecision.of(UncertaintySettings(), little, openings).whole_mm == pytest.approx(1.2 * WHOLE)
     given = WallPrecision.of(UncertaintySettings(), missed | {"lower": 155.0}, openings)  # seen by both: counts once
-    assert given.whole_mm == pytest.approx(1.2 * np.hypot(WHOLE, 0.1))
+    assert given.whole_mm == pytest.approx(1.2 * 0.1)
     stated = WallPrecision.of(UncertaintySettings(wall_sd_mm=0.3, roughness_mm=0), record, openings)
     assert (stated.whole_mm, stated.rough_mm, stated.edge_mm) == pytest.approx((0.3, 0, 1.2))
     known = WallPrecision.of(UncertaintySettings(wall_sd_mm=0, roughness_mm=0), record, openings)
