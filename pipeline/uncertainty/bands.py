@@ -8,8 +8,8 @@ line is fitted,
     y = sum_i b_i z_i + e,
 
 z_i being the drawn variables; the case itself is its origin. e holds what varies along the wall from member to member,
-and what is not linear. A band lies about the figure, or, where the image's blur is foretold to make that too large, about
-what it is without blur.
+and what is not linear. A band lies about the figure, or, where the image's blur is foretold to make that too large,
+about what it is without blur.
 """
 
 from collections.abc import Mapping, Sequence

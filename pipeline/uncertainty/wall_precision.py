@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """How well the place of the wall is known from the image.
 
-An edge of an image rises by the contrast over a width w, contrast over slope. 48 vessels were drawn (27 of three kinds,
-21 with a sac; 3 to 6 voxels on the radius, blur 0.45 to 0.8 voxels, contrast 7 to 40 times the noise;
-`benchmarks/wall_place.py`) and segmented at the threshold that is found. Their whole wall lay from 0.015 w
-within its true place to 0.043 w outside of it, most where they were thin, since blur dims the level that half way is
-reckoned from. What the levels of each place say that the threshold misses of the volume tells most of that; beside it
-the whole wall is known to 0.013 w, and single places to 0.05 w more, alike over 1.35 voxels. Noise of these levels
-hardly mattered. That holds for a lumen of one brightness with nothing beside it: calcium, stents or streaks of metal do
-worse, and checks look for them.
+An edge of an image rises by the contrast over a width w, contrast over slope. 60 vessels of four kinds were drawn (3 to
+6 voxels on the radius, blur 0.45 to 0.8 voxels, contrast 7 to 40 times the noise; `benchmarks/wall_place.py`) and
+segmented by the method that is chosen. Their whole wall lay from 0.011 w within its true place to 0.033 w outside of
+it, 0.013 w in the root mean square. By these and 189 other volumes, nine of ten lie in their bands with a deviation of
+0.011 w. Where the levels of each place say that the threshold misses more than that, theirs counts; less of it says
+nothing, since a method that follows them has been tried. Single places are known to 0.05 w more, alike over 1.35
+voxels. Noise of these levels hardly mattered. That holds for a lumen of one brightness with nothing beside it: calcium,
+stents or streaks of metal do worse, and checks look for them.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from pipeline.case.settings.uncertainty import UncertaintySettings
 from solver.domain.nodes import Opening
