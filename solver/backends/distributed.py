@@ -2,10 +2,10 @@
 """A lattice divided among ranks, one subdomain each: see :mod:`solver.backends.subdomains` for its steps.
 
 A step sends one message to each neighbour. It waits for one sum over all ranks, of the mass that walls added, where
-walls are treated. On devices the last nodes collide meanwhile; on the CPU none are left for then, since a sum takes
-little of a step there and rows that follow each other collide several at a time. The sum that pressures at outlets
-follow from is of the step before and is under way during the collision. Only flows at inlets that follow from the
-pressure there wait for a second one. Messages between devices go through the memory of the host, so that any MPI will
+walls are treated, and of the flows that pressures at outlets follow from in the next step. On devices the last nodes
+collide meanwhile; on the CPU none are left for then, since a sum takes little of a step there and rows that follow each
+other collide several at a time. A second one, of the pressures that flows at inlets follow from, is under way while
+nodes collide that are not at a border. Messages between devices go through the memory of the host, so that any MPI will
 do, and ranks may share a device; where devices reach each other's memory, :mod:`solver.backends.cuda.peer_driver` does
 without.
 """

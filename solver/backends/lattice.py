@@ -56,7 +56,8 @@ class Lattice:
     fp16 : whether populations are stored as fp16.
     equilibrium : name of the equilibrium.
     rheology : how the viscosity varies; none if it is the same everywhere.
-    border : the first so many nodes are collided first, for their populations are needed in other parts.
+    border : the first so many nodes are collided first, for their populations are needed in other parts, or their
+        densities, of inlets with feedback, are to be added up over these.
     last : the last so many nodes touch nothing that openings and walls do, and may be collided after these.
     halo : number of slots of other parts' nodes that links of this one reach, which stand after its own.
     q : number of populations of a node.

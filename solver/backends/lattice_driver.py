@@ -2,7 +2,7 @@
 """What drives one lattice: the phases of a step, and the state that is read and kept."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -109,7 +109,7 @@ class LatticeDriver(ABC):
     def treat_boundaries(self, number: int, even: bool) -> None:
         """All of a step that follows its collision."""
         if self.lattice.has_feedback:
-            self.apply_feedback(number, self.feedback_sums(even))
+            self.apply_feedback(number, self.feedback_sums(even)())
         self.treat_openings(number, even)
         if len(self.lattice.walls.slot):
             self.treat_walls(number, even)
@@ -250,9 +250,10 @@ class LatticeDriver(ABC):
         """
 
     @abstractmethod
-    def feedback_sums(self, even: bool) -> Limbs:
-        """Limbs of what a step that has collided follows from, (M, 3): the flow that entered through each outlet with
-        feedback in the step before, and then drho over the nodes of each such inlet.
+    def feedback_sums(self, even: bool) -> Callable[[], Limbs]:
+        """Begin to find limbs of what pressures and flows follow from; what gives them, (M, 3): the flow that entered
+        through each outlet with feedback when openings were treated last, and then drho over the nodes of each such
+        inlet, of a step in which these have collided.
         """
 
     @abstractmethod

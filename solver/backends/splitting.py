@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.backends.buffers import Places
 from solver.backends.lattice import Lattice
 from solver.boundary.openings import InletLinks, OutletLinks
 from solver.boundary.parabolic_walls import ParabolicWalls
@@ -57,6 +58,13 @@ class Subdomain:
     send_slots: dict[int, Slots]
     ghosts: dict[int, slice]
     send_nodes: dict[int, NDArray[np.int64]]
+
+    def ghost_places(self, rows: int) -> tuple[dict[int, Places], dict[int, Places]]:
+        """Places in an array (3, rows) of nodes that others need, and of ghosts, by the number of the other part."""
+        starts = rows * np.arange(3)[:, None]
+        sent: dict[int, Places] = {peer: (starts + nodes).ravel() for peer, nodes in self.send_nodes.items()}
+        ghosts = {peer: np.arange(own.start, own.stop) for peer, own in self.ghosts.items()}
+        return sent, {peer: (starts + nodes).ravel() for peer, nodes in ghosts.items()}
 
 
 def split(
@@ -114,8 +122,8 @@ class _Cut:
     Attributes
     ----------
     number : of the subdomain.
-    rows : its nodes, those at the border first, with others up to a multiple of the alignment; at last some that touch
-        nothing that openings and walls do, from a multiple of it on.
+    rows : its nodes, those at the border and at inlets with feedback first, with others up to a multiple of the
+        alignment; at last some that touch nothing that openings and walls do, from a multiple of it on.
     outside : slots of the whole domain that its links reach in other parts, by owner and then in their order.
     ranges : by the number of the owner, first and last of its slots in `outside`.
     own_slots : number of its own slots, after which the halo stands.
@@ -139,6 +147,7 @@ class _Cut:
             if treated is not None:
                 near |= treated[node]
             reached.append(slots[outward])
+        at_border |= np.isin(mine, whole.nodes_of_inlet_feedback[0])
         outside = np.concatenate(reached)
         self.outside = outside[np.lexsort((outside, self._owner(outside)))]
         self._ascending = np.argsort(self.outside)

@@ -11,7 +11,9 @@ Wall links come after the exchange, because interpolation reads what arrives fro
 they read and write what stays in a part, and on the CPU are treated before it has come. Nodes at the border are the
 first rows of a part: once they have collided the exchange begins, and the others, which touch nothing of what is
 exchanged, collide while it is under way. The last rows touch nothing of what openings and walls do, either: they
-collide while the mass that walls added is added up over all parts.
+collide while the mass that walls added is added up over all parts. What pressures at outlets follow from is of the step
+before and goes with that sum; what flows at inlets follow from is found at nodes that collide first, too, and is added
+up while others collide.
 """
 
 from abc import ABC, abstractmethod
@@ -77,6 +79,8 @@ class DividedDriver(ABC):
         self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
         self._has_feedback, self._walled = whole.has_feedback, walls > 0
         self._feedback_of_step = len(whole.inlet_feedback.opening) > 0
+        self._follows_last = self._has_feedback and not self._feedback_of_step  # openings the step before alone
+        self._ahead: Limbs | None = None
         self._corrected, self._period, self._since = whole.corrected, whole.corrected_pairs, 0
         self._state = WholeState(whole, walls if moving else 0)
         make_buffers = self._make_buffers
@@ -84,7 +88,7 @@ class DividedDriver(ABC):
         odd = [self._back(there, *each) for there, each in zip(even, self._parts(), strict=True)]
         self._buffers = {True: even, False: odd}
         self._ghost_buffers = {
-            name: [make_buffers(driver, name, *_ghosts(part, rows(driver.lattice))) for part, driver in self._parts()]
+            name: [make_buffers(each, name, *part.ghost_places(rows(each.lattice))) for part, each in self._parts()]
             for name, rows in GHOSTS.items()
             if rows(whole)
         }
@@ -128,18 +132,20 @@ class DividedDriver(ABC):
 
     def _step(self, step: int, even: bool) -> None:
         """Run a step, counted from the first of those that were asked for."""
-        early = self._feedback(even) if self._has_feedback and not self._feedback_of_step else None
+        sums = self._feedback_ahead(even)
         for driver in self.drivers:
             driver.collide(even, 0, driver.lattice.border)
         arrive = self._exchange(self._buffers[even])
+        if self._feedback_of_step:
+            sums = self._feedback(even)
         for driver in self.drivers:
             driver.collide(even, driver.lattice.border, self._first_of_last(driver))
         if not self.on_host:  # a device treats the wall links of an opening's nodes with the opening
             arrive()
-        if self._has_feedback:
-            sums = early() if early else self._feedback(even)()
+        if sums:
+            found = sums()
             for driver in self.drivers:
-                driver.apply_feedback(step, sums)
+                driver.apply_feedback(step, found)
         for driver in self.drivers:
             driver.treat_openings(step, even)
         if self.on_host:
@@ -154,26 +160,45 @@ class DividedDriver(ABC):
         lattice = driver.lattice
         return lattice.count - (lattice.last if self._walled else 0)
 
-    def _feedback(self, even: bool) -> Callable[[], Limbs]:
-        """Begin the sums that pressures and flows follow from. Those of outlets are of the step before, and may begin
-        before the step does; those of inlets are of what has collided.
+    def _feedback_ahead(self, even: bool) -> Callable[[], Limbs] | None:
+        """Sums that pressures at outlets follow from, where nothing else follows: at hand if they came with the mass of
+        walls, as in all steps but the first, or begun before the step does.
         """
-        return self._begin_sum([driver.feedback_sums(even) for driver in self.drivers])
+        if not self._follows_last:
+            return None
+        ahead, self._ahead = self._ahead, None
+        return self._feedback(even) if ahead is None else lambda: ahead
+
+    def _feedback(self, even: bool) -> Callable[[], Limbs]:
+        """Begin the sums that pressures and flows follow from, of flows through outlets in the step before and of
+        densities at inlets that have collided. A device is waited for when it has been asked to collide other nodes.
+        """
+        begun = [driver.feedback_sums(even) for driver in self.drivers]
+        if self.on_host:
+            return self._begin_sum([found() for found in begun])
+        return lambda: self._begin_sum([found() for found in begun])()
 
     def _treat_walls(self, step: int, even: bool) -> None:
         """Treat the wall links, and take what they added in the whole domain off again; it is added up while the last
-        nodes collide.
+        nodes collide, together with what the pressures of the next step follow from.
         """
         walled = [driver for driver in self.drivers if len(driver.lattice.walls.slot)]
         for driver in walled:
             driver.treat_walls(step, even)
-        wait = self._begin_sum([driver.mass_added(even) for driver in self.drivers])  # of openings without walls, too
+        wait = self._begin_sum([self._added(driver, even) for driver in self.drivers])  # of openings without walls, too
         for driver in self.drivers:
             if driver.lattice.last:
                 driver.collide(even, self._first_of_last(driver), driver.lattice.count)
-        added = wait()
+        (added,), ahead = np.split(wait(), [1])
+        self._ahead = ahead if self._follows_last else None
         for driver in walled:
             driver.correct_mass(even, added)
+
+    def _added(self, driver: LatticeDriver, even: bool) -> Limbs:
+        """Limbs of the mass that walls of a part added, and of flows that the next step follows from, (1 + M, 3)."""
+        left = driver.feedback_sums(even) if self._follows_last else None
+        added = driver.mass_added(even)[None]
+        return np.concatenate((added, left())) if left else added
 
     def _add_momentum(self) -> None:
         """Let the force of :mod:`solver.kernels.isotropy` act on a pair of steps."""
@@ -275,7 +300,7 @@ class DividedDriver(ABC):
         """Begin with a flow instead of fluid at rest."""
         for part, driver in self._parts():
             driver.begin_with(self._of_part(fields, part), pressures)
-        self._since = 0
+        self._since, self._ahead = 0, None
 
     def shift(self, before: Fields, after: Fields) -> None:
         """Change the flow by what two sets of fields differ in."""
@@ -301,7 +326,7 @@ class DividedDriver(ABC):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of a driver of the same lattice, however that was divided."""
-        self._since = int(state.get("since", 0))
+        self._since, self._ahead = int(state.get("since", 0)), None
         for part, driver in self._parts():
             driver.restore(self._state.of_part(state, part, driver.held()))
 
@@ -373,11 +398,3 @@ def _work(part: Subdomain) -> tuple[int, int, int, int]:
     lattice = part.lattice
     openings = len(lattice.inlets.slot) + len(lattice.outlets.slot)
     return lattice.count, weighed(lattice.count, len(lattice.walls.slot), openings), lattice.halo, len(part.halo)
-
-
-def _ghosts(part: Subdomain, rows: int) -> tuple[dict[int, Places], dict[int, Places]]:
-    """Places in an array (3, rows) of nodes that others need, and of ghosts, by the number of the other part."""
-    starts = rows * np.arange(3)[:, None]
-    sent: dict[int, Places] = {peer: (starts + nodes).ravel() for peer, nodes in part.send_nodes.items()}
-    ghosts = {peer: np.arange(own.start, own.stop) for peer, own in part.ghosts.items()}
-    return sent, {peer: (starts + nodes).ravel() for peer, nodes in ghosts.items()}

@@ -3,7 +3,7 @@
 on threads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -115,8 +115,12 @@ class CpuDriver(LatticeDriver):
         """The populations, their stride and the body force, which all that reads populations takes."""
         return self.populations, self.lattice.stride, self.lattice.force
 
-    def feedback_sums(self, even: bool) -> Limbs:
-        """Limbs of what entered through each outlet with feedback in the last step, and of drho at each such inlet."""
+    def feedback_sums(self, even: bool) -> Callable[[], Limbs]:
+        """Limbs of what entered through each outlet with feedback last, and of drho at each such inlet, at hand."""
+        found = self._feedback_sums(even)
+        return lambda: found
+
+    def _feedback_sums(self, even: bool) -> Limbs:
         lattice, inlets = self.lattice, self.lattice.inlet_feedback.opening
         flux = limbs_by_group(self._outlet_flux, lattice.outlets.opening, lattice.openings)
         flux = flux[lattice.outlet_feedback.opening]

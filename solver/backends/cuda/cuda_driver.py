@@ -5,7 +5,7 @@ Sums do not depend on the order of their terms, so that the same input gives the
 Nothing but sums and extremes, and the few numbers at openings, comes back to the host before a snapshot.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -193,10 +193,10 @@ class CudaDriver(DeviceLatticeDriver):
         """Add up what entered through each outlet with feedback in the last step, and drho at each such inlet."""
         self.feedback.add_up(self.populations, self._runs, self.lattice.stride, even, self._flux[1])
 
-    def feedback_sums(self, even: bool) -> Limbs:
-        """Limbs of these sums, here."""
+    def feedback_sums(self, even: bool) -> Callable[[], Limbs]:
+        """Begin to bring limbs of these sums here, beside what the device is asked for next."""
         self.queue.replay(f"{STEP}feedback, {even}", lambda: self.add_up_feedback(even))
-        return self.feedback.sums()
+        return self.feedback.fetch()
 
     def apply_feedback(self, step: int, sums: Limbs | None = None) -> None:
         """Write what follows into the boundary values of a step, of sums on the device if none are given."""

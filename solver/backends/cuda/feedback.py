@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Openings with feedback on the device: what they are, what is found at them, and the volumes that passed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,11 +103,11 @@ class Feedback:
             launch = self._add_up[sums.shape[0] * sums.shape[1], SUM_THREADS, self._queue.stream]
             launch((outlet_flux, self._drho)[kind.number], *kind.members, sums)
 
-    def sums(self) -> Limbs:
-        """Limbs of what was added up, here, (M, 3)."""
+    def fetch(self) -> Callable[[], Limbs]:
+        """Begin to bring limbs of what was added up here; what waits for them, (M, 3)."""
         for kind in self.kinds:
             kind.found.fetch()
-        return np.concatenate([kind.found.here()[0].sum(axis=1) for kind in self.kinds])
+        return lambda: np.concatenate([kind.found.here()[0].sum(axis=1) for kind in self.kinds])
 
     def take(self, sums: Limbs) -> None:
         """Take such limbs of all parts of the domain in."""

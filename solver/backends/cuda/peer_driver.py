@@ -69,8 +69,6 @@ class PeerDriver(DistributedDriver):
         driver.collide(even, driver.lattice.border, last, pending)
         arrived()
         if self._has_feedback:
-            if self._feedback_of_step:
-                self._add_feedback(even)
             driver.apply_feedback(0)
         driver.treat_links(even)
         if self._mass:
@@ -81,12 +79,12 @@ class PeerDriver(DistributedDriver):
             self._add_momentum()
 
     def _pass_on(self, even: bool, pending: bool) -> None:
-        """What passes between ranks while the inner nodes collide."""
+        """What passes between ranks while the inner nodes collide; sums do while messages are under way."""
         driver, (buffers,) = self._driver, self._buffers[even]
-        if self._has_feedback and not self._feedback_of_step:
-            self._add_feedback(even)
         driver.collide(even, 0, driver.lattice.border, pending)
         buffers.pack()
+        if self._has_feedback:
+            self._add_feedback(even)
         buffers.unpack()
 
     def _add_feedback(self, even: bool) -> None:

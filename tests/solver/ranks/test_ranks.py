@@ -58,15 +58,16 @@ WITHIN_S = 10
 @pytest.mark.parametrize(("ranks", "cases"), some(((3, QUICK), (3, EVERY), (2, EVERY)), (3, QUICK)))
 def test_ranks_are_the_whole(ranks, cases, mpirun):
     """The same bits of all that is read, and a state with which one process goes on; one message to each neighbour and
-    at most one sum a step, but for inlets that follow their pressure, or what is found again after many steps.
+    at most one sum a step, but for inlets that follow their pressure, of whose two one is under way while nodes collide
+    (`test_collectives`), or what is found again after many steps.
 
     Interpreted: a few steps of each model cost less than to compile it.
     """
     found = checked(mpirun, ranks, "cpu", *cases)
     assert found.keys() == set(cases)
     for name, said in found.items():
-        awaited = {"outlets with feedback": 2, "inlets with feedback": 2}.get(name, 1)  # of outlets, one under way
-        assert said["said"].get("sums", 0) <= awaited, name
+        most = {"outlets with feedback": 1.1, "inlets with feedback": 2}.get(name, 1)  # one before all steps
+        assert said["said"].get("sums", 0) <= most, name
         assert said["said"]["messages"] == (1 if not name.startswith("corrected") else 1 + 2 / 16), name
 
 
