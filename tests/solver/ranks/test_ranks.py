@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,19 +25,30 @@ from solver.domain.nodes import save
 from solver.domain.partition import partition
 from solver.kernels.collision import ON_D3Q19
 from solver.ranks import heartbeat, launch, rank
-from solver.ranks.launch import environment, require_mpi, solve_on_ranks
+from solver.ranks.launch import environment, require_mpi
 from solver.ranks.rank import Task
 from solver.ranks.versions import versions
 from solver.run.settings import SolveSettings, parse
 from solver.run.solve import solve
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
-from tests.solver.run.test_checkpoint import KilledError, files, kept, killed_at, pulsatile, run, short_pipe, start
+from tests.solver.run.test_checkpoint import (
+    KilledError,
+    command_line,
+    files,
+    kept,
+    killed_at,
+    pulsatile,
+    run,
+    short_pipe,
+    start,
+)
 from tests.solver.run.test_coarse import drawn
 from tests.solver.run.test_cycle_variation import MOMENTS, UNEVEN, pulsing
 from tests.solver.run.test_fallback import underrated
 from tests.solver.run.test_simulation import settings
 from tests.support import peer_checks, rank_blocks
+from tests.support.command_lines import run_here
 from tests.support.coupled_tree import around_vessel, vessel
 from tests.support.coupled_tree import wanted as tree_settings
 from tests.support.fake_slurm import make_cluster
@@ -315,13 +327,69 @@ def task(folder: Path, wanted: SolveSettings, launched: list[str]) -> Task:
     return Task(launched, asdict(wanted), str(folder / "nodes.h5"), None, *paths, None, "", 60.0)
 
 
-def test_ranks_of_another_version_are_refused_by_one_message(mpirun, tmp_path, monkeypatch):
-    """Also where their task has another form."""
-    save(plates(3), tmp_path / "nodes.h5")
+@pytest.fixture
+def begun_before(tmp_path: Path) -> Iterator[SolveSettings]:
+    """Settings of a run that one process began; its state is to be as good after the test."""
+    wanted = settings(steady_tolerance=1e-12)
+    save(short_pipe(), tmp_path / "nodes.h5")
+    own = identity(tmp_path / "nodes.h5", parse(json.loads(json.dumps(asdict(wanted)))))
+    with pytest.raises(KilledError), killed_at(300):
+        run(short_pipe(), wanted, tmp_path, kept(tmp_path, identity=own))
+    before = kept(tmp_path, identity=own).newest(dict)
+    assert before.step > 0
+    yield wanted
+    after = kept(tmp_path, identity=own).newest(dict)
+    assert after.step == before.step
+    for name, array in before.arrays.items():
+        np.testing.assert_array_equal(array, after.arrays[name])
+
+
+OF_ANOTHER = """
+import sys, time
+from pathlib import Path
+
+if "solver.ranks.rank" in sys.orig_argv:
+    from solver.ranks import versions as module
+
+    def versions(own=module.versions):
+        from solver.backends.communicator import world
+
+        rank = world().rank
+        Path(FOLDER, f"asked-{rank}").write_text(str(time.monotonic()))
+        return own()[:-1] + ["Numba of long ago"] if rank == 1 else own()
+
+    module.versions = versions
+"""
+"""Of `sitecustomize`: the second of the ranks has another version; each tells when it looked."""
+
+
+def refusal(folder: Path, wanted: SolveSettings) -> str:
+    """The one line that a stage says which is refused."""
+    done = run_here("solver", *command_line(folder, wanted))
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if "warning: solve.ranks" not in line]
+    return line
+
+
+def test_ranks_of_another_version_are_refused_by_one_line_in_time(mpirun, begun_before, tmp_path, monkeypatch):
+    """Also where their task has another form. Time counts from when the last one looked, until all have ended."""
+    (tmp_path / "sitecustomize.py").write_text(f"FOLDER = {str(tmp_path)!r}\n{OF_ANOTHER}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
     text = Task.text
     monkeypatch.setattr(Task, "text", lambda self: json.dumps(json.loads(text(self)) | {"of_another": 1}))
-    with pytest.raises(StageError, match=r"solve\.ranks 2: ranks differ in their versions of HemoLattice"):
-        solve_on_ranks(task(tmp_path, settings(ranks=2), ["another"]), LOG)
+    line, ended = refusal(tmp_path, replace(begun_before, ranks=2)), time.monotonic()
+    assert "error: solve.ranks 2: ranks differ in their versions of HemoLattice, Python, NumPy or Numba" in line
+    asked = [float((tmp_path / f"asked-{rank}").read_text()) for rank in range(2)]
+    assert 0 < ended - max(asked) < WITHIN_S
+
+
+def test_more_ranks_than_nodes_are_refused_by_one_line_in_time(mpirun, begun_before, tmp_path, monkeypatch):
+    """Before any is started."""
+    monkeypatch.setattr(launch.subprocess, "Popen", None)
+    began = time.monotonic()
+    line = refusal(tmp_path, replace(begun_before, ranks=999))
+    assert f"error: solve.ranks 999: there are {short_pipe().count} fluid nodes, each rank needs one" in line
+    assert time.monotonic() - began < WITHIN_S
 
 
 def test_a_rank_that_nobody_speaks_to_any_more_ends_without_a_word(mpirun, tmp_path):
@@ -342,14 +410,6 @@ def test_what_is_missing_is_named(missing, monkeypatch):
     monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: None if missing == "mpi4py" else name)
     with pytest.raises(StageError, match=rf"solve\.ranks 2: {missing} not found; run `make mpi`"):
         require_mpi(2)
-
-
-def test_more_ranks_than_nodes_are_refused_before_any_is_started(tmp_path, monkeypatch):
-    nodes = plates(3)
-    save(nodes, tmp_path / "nodes.h5")
-    monkeypatch.setattr(launch.subprocess, "Popen", None)
-    with pytest.raises(StageError, match=rf"solve\.ranks 999: there are {nodes.count} fluid nodes"):
-        solve_on_ranks(task(tmp_path, settings(ranks=999), []), LOG)
 
 
 def test_more_ranks_than_are_of_use_are_warned_of(caplog):
