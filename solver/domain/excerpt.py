@@ -3,7 +3,8 @@
 out as from the whole.
 
 What a part needs of others is told by nodes a few links away: whom links reach, and between which nodes differences are
-taken. All nodes at openings belong to every excerpt, since what a link there gets follows from all of its opening.
+taken. All nodes with a link through an opening, also along a corner, belong to every excerpt, since what a link there
+gets follows from all of its opening.
 """
 
 from collections.abc import Callable, Iterator
@@ -121,12 +122,14 @@ def excerpt(given: NodeArrays, ranks: Ranks) -> Nodes:
     own, sizes, extent = _own_cells(given, bare, ranks.rank)
     if not (len(own) and sizes.all()):
         _refuse("parts are numbered 0, 1, ... and none is empty")
-    around = _around(bare, own)
+    around, (by_corners, through) = _around(bare, own), _by_corners(given)
 
-    def near(position: NDArray[np.int32], tag: NDArray[np.int8], _: NDArray[np.int16]) -> NDArray[np.bool_]:
+    def near(first: int, position: NDArray[np.int32], tag: NDArray[np.int8], _: NDArray[np.int16]) -> NDArray[np.bool_]:
         cell = _number(bare, position // NEAR + 1)
         place = np.minimum(np.searchsorted(around, cell), len(around) - 1)
-        return np.asarray((around[place] == cell) | (tag != FLUID))
+        found = np.asarray((around[place] == cell) | (tag != FLUID))
+        found[by_corners[slice(*np.searchsorted(by_corners, (first, first + len(tag))))] - first] = True
+        return found
 
     rows, of_nodes = _picked(given, OF_NODES, ("position", "tag", "part"), near)
     found: dict[str, Any] = {**of_nodes}
@@ -136,8 +139,7 @@ def excerpt(given: NodeArrays, ranks: Ranks) -> Nodes:
         found |= of_kind
         found[f"{kind}_link_node"] = np.searchsorted(rows, found[f"{kind}_link_node"]).astype(np.int32)
         links[kind] = given.length(f"{kind}_link_node")
-    through = (np.count_nonzero(block) for _, (block,) in _blocks(given, ("corner_link_opening",)))
-    links["corner through"] = int(sum(through))
+    links["corner through"] = through
     walls, of_link = np.unique(found["wall_link_wall"], return_inverse=True)
     if len(walls) and not (walls[0] >= 0 and walls[-1] < given.length("wall_position")):
         _refuse("links name existing nodes")
@@ -145,6 +147,17 @@ def excerpt(given: NodeArrays, ranks: Ranks) -> Nodes:
     found |= {name: _rows_of(given, name, walls) for name in OF_WALLS}
     whole = Whole(ranks, row_numbers(rows, count), count, extent, sizes, links)
     return replace(bare, **found, whole=whole)
+
+
+def _by_corners(given: NodeArrays) -> tuple[NDArray[np.int64], int]:
+    """Rows of nodes with a link along a corner through an opening, ascending, which may have no other link through it
+    and so no tag that tells; and how many such links there are.
+    """
+    rows, links = np.zeros(0, np.int64), 0
+    for _, (node, opening) in _blocks(given, ("corner_link_node", "corner_link_opening")):
+        through = opening > 0
+        rows, links = np.union1d(rows, node[through]), links + int(np.count_nonzero(through))
+    return rows, links
 
 
 def _refuse(rule: str) -> None:
@@ -169,7 +182,7 @@ class _Among:
     rows: NDArray[np.int64]
     count: int
 
-    def __call__(self, node: NDArray[np.int32]) -> NDArray[np.bool_]:
+    def __call__(self, _: int, node: NDArray[np.int32]) -> NDArray[np.bool_]:
         if len(node) and not (node.min() >= 0 and node.max() < self.count):
             _refuse("links name existing nodes")
         place = np.minimum(np.searchsorted(self.rows, node), len(self.rows) - 1)
@@ -179,11 +192,11 @@ class _Among:
 def _picked(
     given: NodeArrays, names: tuple[str, ...], of: tuple[str, ...], wanted: Callable[..., NDArray[np.bool_]]
 ) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:
-    """Rows of arrays that are wanted for what the arrays `of` have, and which these are."""
+    """Rows of arrays that are wanted for what the arrays `of` have from a first row on, and which these are."""
     rows: list[NDArray[np.int64]] = []
     pieces: dict[str, list[NDArray[Any]]] = {name: [given.read(name, slice(0, 0))] for name in names}
     for first, some in _blocks(given, of):
-        kept = np.flatnonzero(wanted(*some))
+        kept = np.flatnonzero(wanted(first, *some))
         rows.append(first + kept)
         if len(kept) or given.together:
             within = slice(first, first + len(some[0]))

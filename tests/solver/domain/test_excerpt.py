@@ -51,6 +51,7 @@ CASES: dict[str, tuple[Callable[[], Nodes], Callable[[Nodes], Lattice], Callable
     "cavern": (lambda: random_cavern((40, 9, 8), 3), parabolic, lambda nodes: nodes),
     "cavern, corrected": (lambda: random_cavern((40, 9, 8), 5), corrected, Nodes.with_corners),
     "pipe": (lambda: pipe((1, 2, 3), 4.2, 60), corrected, Nodes.with_corners),
+    "cut through its caps": (lambda: pipe((1, 2, 3), 14.2, 8), corrected, Nodes.with_corners),
     "periodic box": (lambda: periodic_box((53, 5, 7)), parabolic, lambda nodes: nodes),
     "plates": (lambda: plates(61, 3), parabolic, lambda nodes: nodes),
     "long box": (lambda: closed_box((40, 5, 6)), corrected, Nodes.with_corners),
@@ -104,6 +105,7 @@ def test_a_part_of_its_surroundings_is_that_of_the_whole(name, count, seed):
         found = replace(found, rows=around.rows[found.rows].astype(np.int64), wall_links=wanted.wall_links)
         assert differing(found, wanted) == []
         sizes.append(around.count)
+        assert len(around.opening_link_node) == len(on(nodes).opening_link_node)  # also those along corners alone
     assert min(sizes) < nodes.count
 
 
