@@ -90,7 +90,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        made = {count: vessel_tree(count) for count in (FEW, arguments.nodes)}
+        corners = arguments.velocity_set == "D3Q27"
+        made = {count: vessel_tree(count, corners=corners) for count in (FEW, arguments.nodes)}
         nodes = made[arguments.nodes].count
         own_mb: list[list[float]] = []
         for ranks in dict.fromkeys([1, *arguments.ranks]):

@@ -6,14 +6,15 @@ where the distance to the nearest vessel's axis is its radius, found on each lin
 trunk (the inlet) and the twigs (outlets). of the box around it the lumen fills about an eighth.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
 from solver.domain.nodes import FLUID, INLET, OUTLET, Nodes, Opening
-from solver.kernels.d3q19 import VELOCITIES
+from solver.kernels.d3q19 import VELOCITIES, Q
+from solver.kernels.velocity_sets import velocity_set
 
 GENERATIONS, PIECES, LENGTH = 4, 10, 2.5
 """Forks from the trunk to a twig, straight pieces of a vessel, its length in radii."""
@@ -69,14 +70,16 @@ def grow(seed: int = 0) -> Tree:
     return Tree(start, end, radii, np.array(tips))
 
 
-def vessel_tree(nodes: float, seed: int = 0) -> Nodes:
-    """Node arrays of a tree of about so many fluid nodes; the first axis runs fastest."""
+def vessel_tree(nodes: float, seed: int = 0, corners: bool = False) -> Nodes:
+    """Node arrays of a tree of about so many fluid nodes, with links along corners if they are wanted; the first axis
+    runs fastest.
+    """
     tree = grow(seed)
     coarse = 2e5
     scale = (coarse / _volume(tree)) ** (1 / 3)
     counted = int(_paint(*_placed(tree, scale)).sum())
     scale *= (nodes / counted) ** (1 / 3)
-    return _nodes(*_placed(tree, scale), tree.tips)
+    return _nodes(*_placed(tree, scale), tree.tips, corners)
 
 
 def _volume(tree: Tree) -> float:
@@ -224,7 +227,13 @@ def _cross(
 
 
 def _nodes(
-    start: NDArray, end: NDArray, radius: NDArray, flat: NDArray, shape: tuple[int, int, int], tips: NDArray
+    start: NDArray,
+    end: NDArray,
+    radius: NDArray,
+    flat: NDArray,
+    shape: tuple[int, int, int],
+    tips: NDArray,
+    corners: bool,
 ) -> Nodes:
     near = _near(start, end, radius, shape)
     mask = np.zeros(shape, np.bool_)
@@ -237,11 +246,43 @@ def _nodes(
     position = np.empty((totals[0], 3), np.int32)
     node, direction = np.empty(totals[1], np.int64), np.empty(totals[1], np.uint8)
     _list_links(mask, velocities, starts[0], starts[1], position, node, direction)
-    place, velocity, q = position[node].astype(float), VELOCITIES[direction].astype(float), np.empty(len(node))
-    _cross((-(-shape[1] // CELL), -(-shape[2] // CELL)), *near, start, end, radius, flat, place, velocity, q)
-    openings = _openings(start, end, radius, tips)
-    opening, off = _caps(place + q[:, None] * velocity, place + 0.5 * velocity, openings)
-    return _arrays(position, node, direction, q, opening, off, openings, shape)
+    lumen, openings = (*near, start, end, radius, flat), _openings(start, end, radius, tips)
+    q, opening, off = _ends(shape, lumen, position[node], VELOCITIES[direction], openings)
+    nodes = _arrays(position, node, direction, q, opening, off, openings, shape)
+    return _with_corner_links(nodes, mask, lumen) if corners else nodes
+
+
+def _ends(
+    shape: tuple[int, int, int],
+    lumen: tuple[NDArray, ...],
+    position: NDArray,
+    velocity: NDArray,
+    openings: tuple[Opening, ...],
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Where links leave the lumen, and what :func:`_caps` tells of them."""
+    place, velocity, q = position.astype(float), velocity.astype(float), np.empty(len(position))
+    _cross((-(-shape[1] // CELL), -(-shape[2] // CELL)), *lumen, place, velocity, q)
+    return q, *_caps(place + q[:, None] * velocity, place + 0.5 * velocity, openings)
+
+
+def _with_corner_links(nodes: Nodes, mask: NDArray, lumen: tuple[NDArray, ...]) -> Nodes:
+    """The same with links along corners that end on no fluid node."""
+    velocities = velocity_set(27).velocities
+    found = []
+    for i in range(Q, 27):
+        x, y, z = (nodes.position + velocities[i].astype(np.int32)).T
+        found.append(np.flatnonzero(~mask[z, y, x]))
+    node, direction = np.concatenate(found), np.repeat(np.arange(Q, 27), [len(each) for each in found])
+    q, opening, off = _ends(nodes.shape, lumen, nodes.position[node], velocities[direction], nodes.openings)
+    return replace(
+        nodes,
+        corner_link_node=node.astype(np.int32),
+        corner_link_direction=direction.astype(np.uint8),
+        corner_link_q=np.clip(q, 1e-4, 1).astype(np.float32),
+        corner_link_patch=np.zeros(len(node), np.int8),
+        corner_link_opening=opening,
+        corner_link_profile=np.where(opening > 0, 1 - off**2, 0).astype(np.float32),
+    )
 
 
 def _openings(start: NDArray, end: NDArray, radius: NDArray, tips: NDArray) -> tuple[Opening, ...]:
