@@ -8,6 +8,7 @@ import numpy as np
 from numba import prange
 
 from solver.backends.cpu.blocks import serial, threaded
+from solver.backends.cpu.prefetch import prefetch
 from solver.boundary.opening_walls import taken_by_walls
 from solver.boundary.openings import adjusted, admitted, make_outlet
 from solver.kernels.d3q19 import Q
@@ -15,6 +16,9 @@ from solver.kernels.node_physics import make_moments
 from solver.kernels.storage import make_access
 from solver.kernels.streaming import make_link_address, make_opposite
 from solver.kernels.sums import join
+
+AHEAD = 16
+"""Nodes between the one that is treated and the one whose populations are asked for."""
 
 
 # long and many parameters because loops close over the same functions of a node, and take each array by itself
@@ -58,7 +62,10 @@ def make_opening_pass(
         entered: Any,
     ) -> None:
         for m in prange(len(node)):
-            n = node[m]
+            n, later = node[m], min(m + AHEAD, len(node) - 1)
+            if not even:
+                for i in range(q - 1):
+                    prefetch(f, np.intp(addresses[i * len(node) + later]))
             g = opposite(load(f, n, stride)) if even else gather(f, link_address(addresses, m, len(node)), n)
             flow = flow_at(g, force)
             for k in range(first[m], first[m + 1]):
