@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from solver.domain.nodes import Nodes, load, save  # noqa: E402
-from solver.run.flow_file import FIELDS, MEANS, FlowStatistics, FlowWriter, steady_statistics  # noqa: E402
+from solver.run.flow_file import FIELDS, IN_FILE, FlowWriter, static_arrays, steady_statistics  # noqa: E402
 from solver.runtime.checksum_trailer import write_checksum_trailer  # noqa: E402
 
 BITS = 13
@@ -119,8 +119,9 @@ def thin(flow: Path, to: Path, kept: tuple[str, ...], bits: int) -> None:
         _missing(file, "VTKHDF/Points", points)
         file["VTKHDF/Steps/Values"] = root["Steps/Values"][-1:]
         data = root["PointData"]
-        for name in (*FIELDS, *(MEANS[name] for name in FIELDS), *FlowStatistics._fields):
-            if name in kept:
+        for field in (*FIELDS, *static_arrays(FIELDS)):
+            name = IN_FILE[field]
+            if field in kept:
                 packed = {"chunks": True, "compression": "gzip", "compression_opts": 9, "shuffle": True}
                 file.create_dataset(f"VTKHDF/PointData/{name}", data=rounded(data[name][-points[0] :], bits), **packed)
             else:
@@ -150,7 +151,7 @@ def restore(run: Path) -> None:
     flow, whole = run / "flow.vtkhdf", run / "whole"
     with h5py.File(flow) as thinned, FlowWriter(whole, load(run / "nodes.h5")) as writer:
         root = thinned["VTKHDF"]
-        fields = [root["PointData"][name][:] for name in FIELDS]
+        fields = [root["PointData"][IN_FILE[name]][:] for name in FIELDS]
         writer.append(float(root["Steps/Values"][-1]), *fields)
         velocity, _, stress = fields
         statistics = steady_statistics(velocity, stress, wanted["viscosity_pa_s"], wanted["density_kg_m3"])

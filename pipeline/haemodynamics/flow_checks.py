@@ -106,7 +106,7 @@ def _model_checks(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
         found.append(check("nodes with eddy viscosity", "%", part, f"{words}; use a finer spacing"))
     if error := summary.get("pressure_drop_error"):
         words = f"pressure drops by friction may be up to {error:.0%} too large at this spacing; use a finer spacing"
-        found.append(check("pressure drop too large by", "%", error, words))
+        found.append(check("pressure drop too large", "%", error, words))
     return found
 
 

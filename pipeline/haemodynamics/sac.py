@@ -23,7 +23,7 @@ from pipeline.haemodynamics.neck import NeckError, Section, section_around
 from pipeline.haemodynamics.parent import ways_through
 from pipeline.haemodynamics.sac_finder import MARGIN, MIN_HEIGHT, Search, find_sacs
 from pipeline.haemodynamics.sac_shape import SLAB_HALF_WIDTH, Sac, parent_radius_mm, parent_sections, severed_sac
-from pipeline.haemodynamics.trust import LIMITS, check
+from pipeline.haemodynamics.trust import LIMITS, check, sac_in_words
 from pipeline.haemodynamics.wall_indices import oscillatory_shear_index
 from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings, rim_mm, within_period
 from solver.domain.nodes import Nodes
@@ -227,26 +227,26 @@ class Sacs:
         return float(0.084 * (reynolds / 200) ** 1.25 * (16 / across) ** TOO_LOW_ORDER)
 
     def _doubt(self, sac: Sac, net: float | None, too_low: float) -> None:
-        across = sac.neck_diameter_mm / self._nodes.spacing_mm
+        who, across = sac_in_words(sac.name), sac.neck_diameter_mm / self._nodes.spacing_mm
         self.checks.append(
             check(
                 "nodes across the neck",
                 "",
                 across,
-                f"sac {sac.name}: only {across:.1f} nodes across its neck: its inflow is a rough figure; use a finer"
+                f"{who}: only {across:.1f} nodes across its neck: its inflow is a rough figure; use a finer"
                 " voxelize.spacing_mm",
                 of=sac.name,
             )
         )
-        good = LIMITS["wall shear stress too low by"].good
+        good = LIMITS["wall shear stress too low"].good
         finer_mm = 0.99 * self._nodes.spacing_mm * (good / max(too_low, good)) ** (1 / TOO_LOW_ORDER)
         self.checks.append(
             check(
-                "wall shear stress too low by",
+                "wall shear stress too low",
                 "%",
                 too_low,
                 Advice(
-                    f"sac {sac.name}: its wall shear stress is expected to be {too_low:.0%} too low on this lattice",
+                    f"{who}: its wall shear stress is expected to be {too_low:.0%} too low on this lattice",
                     Setting("voxelize", "spacing_mm", finer_mm, instead_of=("nodes_across",)),
                 ),
                 of=sac.name,
@@ -258,7 +258,7 @@ class Sacs:
                     "inflow that stays in the sac",
                     "%",
                     net,
-                    f"sac {sac.name}: {net:+.1%} of its inflow stays in it, so that its inflow and turnover time are"
+                    f"{who}: {net:+.1%} of its inflow stays in it, so that its inflow and turnover time are"
                     " off by about that; use a finer voxelize.spacing_mm, or move its neck's plane off the parent",
                     of=sac.name,
                 )
@@ -291,7 +291,8 @@ class Sacs:
             found["osi_mean"] = float(area @ oscillatory_shear_index(accumulator)) / total
         if not near.any():
             self.warnings.append(
-                f"sac {sac.name}: its neck is so near to an opening that none of its parent's wall can be compared with"
+                f"{sac_in_words(sac.name)}: its neck is so near to an opening that none of its parent's wall can be"
+                " compared with"
             )
             return found
         weights = wall.areas_mm2[near]

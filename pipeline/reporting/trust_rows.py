@@ -28,11 +28,12 @@ MEANING = {
     "difference of the last two cycles": "largest difference in velocity, flow and pressure",
     "standard error of the mean": "how well the means of the fluctuating flow are known",
     "nodes with eddy viscosity": "part of the nodes at which the model adds viscosity, where the lattice is too coarse",
-    "pressure drop too large by": "at most, as measured in vessels at this grid Reynolds number and nodes across",
+    "pressure drop too large": "at most, as measured in vessels at this grid Reynolds number and nodes across",
     "energy not accounted for": "power that enters and is found neither leaving, nor lost to friction, nor stored",
     "particles lost at the wall": "part of the particles that numerical error carried out of the fluid",
     "nodes across the neck": "points of the lattice across the neck of the sac",
-    "wall shear stress too low by": "as measured in vessels with a sac at this Reynolds number and nodes across",
+    "wall shear stress too low": "as measured in vessels with a sac at this Reynolds number and nodes across",
+    "wall shear stress too high by blur": "of itself, as measured in vessels with a sac in images with such an edge",
     "mass not accounted for": "what flows into a network less what leaves and what is stored, as a part of the inflow",
     "work not accounted for": "work that enters and is neither lost to friction or in walls, nor leaves, nor is stored",
     "largest speed over that of waves": "blood must be slower than its waves, or the equations lose their sense",
@@ -125,7 +126,7 @@ def search_words(indices: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _meaning(name: str) -> str:
     """What a check is about; that of a sac by the name of the check alone."""
-    return MEANING.get(name) or MEANING.get(name.partition(" of ")[0], "")
+    return MEANING.get(name) or MEANING.get(name.partition(" (")[0], "")
 
 
 def check_shown(check: Mapping[str, Any]) -> dict[str, Any]:

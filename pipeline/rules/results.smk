@@ -12,6 +12,7 @@ rule postprocess:
         summary=rules.solve.output.summary,
         centreline=cases.where("centreline", rules.centreline.output.centreline),
         plausibility=cases.where("plausibility", rules.plausibility.output.plausibility),
+        segmentation=cases.where("segment", rules.segment.output.segmentation),
         coupling=cases.where("couple", rules.couple.output.summary),
     output:
         wall="results/{case}/{level}wall.vtp",

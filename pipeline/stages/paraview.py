@@ -26,7 +26,7 @@ from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.reporting.colours import AMBIENT, DIFFUSE, colour_map
 from pipeline.reporting.quantities import PRESSURE_COLOURS, SHEAR, SPEED_COLOURS, SPEED_PERCENTILE, quantity
 from pipeline.reporting.scene import View, around, front_view
-from solver.run.flow_file import Flow, read_flow
+from solver.run.flow_file import IN_FILE, Flow, read_flow
 from solver.run.units import words
 from solver.runtime.checksum_trailer import require_checksum_trailer
 from solver.runtime.command_line import run_stage
@@ -162,7 +162,7 @@ def panels(
         look = Camera.of(viewpoint)
         return Panel(kind, file, array, vector, title, *limits, False, colours, look, middle, normal)
 
-    speed = (files["flow"], "velocity_m_s", True, "speed (m/s)", (0.0, top or 1.0))
+    speed = (files["flow"], IN_FILE["velocity_m_s"], True, "speed (m/s)", (0.0, top or 1.0))
     found.append(plane(*speed, view))
     for role, arrays in lines.items():
         before, preferred, colours = LINES[role]

@@ -41,6 +41,7 @@ from pipeline.haemodynamics.indices import (
     shown_step,
 )
 from pipeline.haemodynamics.sac import Sacs
+from pipeline.haemodynamics.sac_blur import with_blur_checks
 from pipeline.haemodynamics.sections import find_stations, wall_of_stations
 from pipeline.haemodynamics.trust import judged, trust_of
 from pipeline.haemodynamics.volume import Volume
@@ -245,6 +246,8 @@ def _compute(job: Job) -> None:
     found = results.indices | {"volume": volume.figures(flow, nodes)}
     if "plausibility" in job.inputs:
         found = with_limits(found, read_json(job.inputs["plausibility"]))
+    if "segmentation" in job.inputs:
+        found = with_blur_checks(found, read_json(job.inputs["segmentation"]))
     if "coupling" in job.inputs:
         places = read_json(job.inputs["coupling"])
         found = with_network(found, coupling_rows(places, summary["coupling"]), places["network"])
@@ -277,6 +280,7 @@ if __name__ == "__main__":
             "summary": "choices and outcome, from solve (solve.json)",
             "centreline": "lines of the branches, from centreline (centreline.vtp); none of a canonical shape",
             "plausibility": "checks before the run, from plausibility (plausibility.json); none of a canonical shape",
+            "segmentation": "how the lumen was found, from segment (segmentation.json); none of a given surface",
             "coupling": "where the vessel sits in a network, from couple (coupling.json)",
         },
         outputs={
@@ -290,5 +294,5 @@ if __name__ == "__main__":
             "along-table": "the same, one place a row (.csv)",
         },
         compute=_compute,
-        optional=("centreline", "plausibility", "coupling"),
+        optional=("centreline", "plausibility", "segmentation", "coupling"),
     )

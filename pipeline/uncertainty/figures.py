@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.haemodynamics.sac_blur import SAC_BLUR
 from pipeline.uncertainty.coarse_spacing import ORDER, ORDER_OF_PEAKS
 
 Floats = NDArray[np.float64]
@@ -16,11 +17,6 @@ LOW_SHEAR_PA, LOW_RATIO = 0.4, 0.8
 """Values at which a figure is read differently: walls are prone to disease below the first (Malek, Alper and Izumo
 1999, doi:10.1001/jama.282.21.2035), a stenosis limits the flow below the second (Pijls et al. 1996,
 doi:10.1056/NEJM199606273342604)."""
-
-SAC_BLUR = 0.6
-"""What blur takes off the logarithm of a sac's true mean stress, per width of the edge over the radius of the parent:
-it rounds the lip between both, so that the neck comes out wider and more blood flows in. Measured on 60 drawn vessels
-(docs/uncertainty.md); Schneiders et al. (2013, doi:10.3174/ajnr.A3179) saw the same of necks in angiograms."""
 
 
 @dataclass(frozen=True)

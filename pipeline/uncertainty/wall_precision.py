@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.case.settings.uncertainty import UncertaintySettings
+from pipeline.haemodynamics.sac_blur import edge_width_mm
 from solver.domain.nodes import Opening
 
 WHOLE, ROUGH = 0.011, 0.05
@@ -54,8 +55,7 @@ class WallPrecision:
         openings : of the vessel.
         """
         whole, rough, width_mm, length = 0.0, 0.0, 0.0, 2 * min(each.radius_mm for each in openings)
-        if segmentation and segmentation.get("wall_slope_per_mm"):
-            width_mm = float(segmentation["contrast"]) / float(segmentation["wall_slope_per_mm"])
+        if segmentation and (width_mm := edge_width_mm(segmentation)):
             whole, rough = width_mm * max(WHOLE, _off(segmentation, width_mm)), width_mm * ROUGH
             length = ROUGH_VOXELS * float(segmentation["spacing_mm"])
         whole = whole if settings.wall_sd_mm is None else settings.wall_sd_mm

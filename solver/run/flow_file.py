@@ -30,7 +30,7 @@ MakeFields = Callable[[], tuple[NDArray[np.floating], ...]]
 """Gives the fields of a time step, as :meth:`FlowWriter.append` takes them."""
 
 FIELDS = {"velocity_m_s": 3, "pressure_pa": 1, "viscous_stress_pa": 6}
-"""Point arrays and their numbers of components."""
+"""Fields of a time step and their numbers of components."""
 
 ITEM_BYTES = 4
 """Of a number in them."""
@@ -46,9 +46,25 @@ MEANS = {
 }
 """Their means over time."""
 
+IN_FILE = {
+    "velocity_m_s": "velocity (m s-1)",
+    "pressure_pa": "pressure (Pa)",
+    "viscous_stress_pa": "viscous stress (Pa)",
+    "viscosity_pa_s": "viscosity (Pa s)",
+    "velocity_mean_m_s": "mean velocity (m s-1)",
+    "pressure_mean_pa": "mean pressure (Pa)",
+    "viscous_stress_mean_pa": "mean viscous stress (Pa)",
+    "viscosity_mean_pa_s": "mean viscosity (Pa s)",
+    "speed_peak_m_s": "peak speed (m s-1)",
+    "kinetic_energy_mean_j_m3": "mean kinetic energy (J m-3)",
+    "shear_rate_mean_1_s": "mean shear rate (s-1)",
+    "dissipation_mean_w_m3": "mean viscous dissipation (W m-3)",
+}
+"""Names of the point arrays in the file, with units as all files have them; HDF5 allows no slash."""
+
 
 class FlowStatistics(NamedTuple):
-    """Statistics over time at the fluid nodes, (N,) each; arrays of the file by these names.
+    """Statistics over time at the fluid nodes, (N,) each.
 
     With sigma the viscous stress, mu the viscosity of the node and S = sigma/(2 mu):
 
@@ -64,6 +80,11 @@ class FlowStatistics(NamedTuple):
     kinetic_energy_mean_j_m3: NDArray[np.floating]
     shear_rate_mean_1_s: NDArray[np.floating]
     dissipation_mean_w_m3: NDArray[np.floating]
+
+
+def static_arrays(fields: Iterable[str]) -> tuple[str, ...]:
+    """What stands once for all times: means of these fields, and statistics."""
+    return (*(MEANS[name] for name in fields), *FlowStatistics._fields)
 
 
 def steady_statistics(
@@ -138,15 +159,15 @@ class FlowWriter:
         self._path, self._share = path, share or Share()
         self._file = h5py.File(path, "w")
         self._fields = FIELDS | VARYING if varying else FIELDS
-        self._static = [*(MEANS[name] for name in self._fields), *FlowStatistics._fields]
+        self._static = static_arrays(self._fields)
         self._count = nodes.total
         root = begin(self._file, "UnstructuredGrid")
         write_lattice(root, nodes)
         self._data = root.create_group("PointData")
         components = self._fields | {MEANS[name]: count for name, count in self._fields.items()}
         for name in (*self._fields, *self._static):
-            add_points(self._data, name, nodes.total, components.get(name, 1))
-        self._steps = Steps(root, (*self._fields, *self._static))
+            add_points(self._data, IN_FILE[name], nodes.total, components.get(name, 1))
+        self._steps = Steps(root, tuple(IN_FILE[name] for name in (*self._fields, *self._static)))
 
     def append(
         self,
@@ -188,7 +209,8 @@ class FlowWriter:
         self._require_room(self._fields)
         for name, blocks in zip(self._fields, fields, strict=True):
             self._write(name, blocks, self._steps.count * self._count)
-        self._steps.append(time_s, dict.fromkeys(self._fields, self._steps.count * self._count))
+        first = self._steps.count * self._count
+        self._steps.append(time_s, {IN_FILE[name]: first for name in self._fields})
 
     def mix(self, step: int, *fields: NDArray[np.floating], part: float) -> None:
         """Put a mean in place of a time step that was added: of what it holds and a part of another state.
@@ -200,7 +222,7 @@ class FlowWriter:
         part : of it in the mean.
         """
         for name, values in zip(self._fields, fields, strict=True):
-            data, first = self._data[name], step * self._count
+            data, first = self._data[IN_FILE[name]], step * self._count
             for block in self._share.blocks(values):
                 rows = slice(first, first + len(block))
                 data[rows] += part * (block - data[rows])
@@ -230,7 +252,7 @@ class FlowWriter:
 
     def _write(self, name: str, blocks: Iterable[NDArray[np.floating]], first: int) -> None:
         """Write numbers of all nodes, some rows after others, from a row of an array on, where it ends then."""
-        data = self._data[name]
+        data = self._data[IN_FILE[name]]
         data.resize(first + self._count, axis=0)
         for block in blocks:
             data[first : first + len(block)] = block
@@ -239,7 +261,7 @@ class FlowWriter:
     def taken(self, step: int) -> dict[str, NDArray[np.float64] | StoredRows]:
         """A time step that was added, as :meth:`restore` takes it."""
         rows = slice(step * self._count, (step + 1) * self._count)
-        fields = {name: StoredRows(self._data[name], rows) for name in self._fields}
+        fields = {name: StoredRows(self._data[IN_FILE[name]], rows) for name in self._fields}
         return {"time_s": np.array(self._steps.time_s(step)), **fields}
 
     def restore(self, taken: Mapping[str, Any]) -> None:
@@ -247,14 +269,14 @@ class FlowWriter:
         self._append(float(taken["time_s"]), (taken[name].blocks() for name in self._fields))
 
     def _require_room(self, names: Iterable[str]) -> None:
-        numbers = sum(int(np.prod(self._data[name].shape[1:])) for name in names)
+        numbers = sum(int(np.prod(self._data[IN_FILE[name]].shape[1:])) for name in names)
         require_room(self._path, self._count * numbers * ITEM_BYTES)
 
     def start_over(self) -> None:
         """Take all time steps out again."""
         self._steps.empty()
         for name in self._fields:
-            self._data[name].resize(0, axis=0)
+            self._data[IN_FILE[name]].resize(0, axis=0)
 
     def __enter__(self) -> Self:
         return self
@@ -332,12 +354,12 @@ class Flow:
 
     def _varies(self) -> bool:
         with h5py.File(self.path, "r") as file:
-            return "viscosity_pa_s" in file["VTKHDF/PointData"]
+            return IN_FILE["viscosity_pa_s"] in file["VTKHDF/PointData"]
 
     def _read(self, name: str, step: int) -> NDArray[np.float32]:
         count, step = len(self.points_mm), range(len(self.times_s))[step]
         with h5py.File(self.path, "r") as file:
-            return file["VTKHDF/PointData"][name][step * count : (step + 1) * count]
+            return file["VTKHDF/PointData"][IN_FILE[name]][step * count : (step + 1) * count]
 
 
 def read_flow(path: Path) -> Flow:
@@ -353,9 +375,9 @@ def read_flow(path: Path) -> Flow:
         with h5py.File(path, "r") as file:
             root = file["VTKHDF"]
             points, times = root["Points"][()], root["Steps/Values"][()]
-            whole = all(len(root["PointData"][name]) == len(times) * len(points) for name in FIELDS)
-            static = (*(MEANS[name] for name in FIELDS), *FlowStatistics._fields)
-            whole &= all(len(root["PointData"][name]) == len(points) for name in static)
+            rows = {name: len(root["PointData"][IN_FILE[name]]) for name in (*FIELDS, *static_arrays(FIELDS))}
+            whole = all(rows[name] == len(times) * len(points) for name in FIELDS)
+            whole &= all(rows[name] == len(points) for name in static_arrays(FIELDS))
     except (OSError, KeyError, ValueError) as error:
         raise StageError(f"{path}: cannot be read as a flow file ({error}); run solve again") from None
     if not whole or not len(times):

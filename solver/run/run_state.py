@@ -114,7 +114,8 @@ class Run:
         if self.converged:
             return None
         mean_rows = self.counted_rows if self.fluctuation else None
-        return shortfall(self.settings, self.plan.schedule, self.monitor, self.watch, self.step, mean_rows)
+        raised = self._raised_s / self.plan.units.dt_s
+        return shortfall(self.settings, self.plan.schedule, self.monitor, self.watch, self.step, raised, mean_rows)
 
     @property
     def counted_rows(self) -> Sequence[Row]:

@@ -14,12 +14,14 @@ from solver.run.schedule import Schedule
 from solver.run.settings import SolveSettings
 
 
+# many parameters because each is another fact of the run
 def shortfall(
     settings: SolveSettings,
     schedule: Schedule,
     monitor: Monitor,
     watch: Watch,
     step: int,
+    raised: float,
     mean_rows: Sequence[Row] | None,
 ) -> str:
     """By how much a flow had not settled, and what to raise.
@@ -31,6 +33,8 @@ def shortfall(
     monitor : its rows.
     watch : what a steady run's rows say of whether it settles.
     step : at which it ended.
+    raised : steps over which the flow was raised, whose rows do not tell how it settles; 0 of one that began with
+        another flow.
     mean_rows : rows of the mean of a flow that only fluctuates by now; none of another.
     """
     if schedule.cycle:
@@ -53,7 +57,7 @@ def shortfall(
         left = watch.least_steps_left(monitor.rows)
         why = f"; the flow {watch.outcome}, and its mean is reported:"
     else:
-        left, _ = time_left.by_residual(monitor.rows, watch.ramp, settings.steady_tolerance)
+        left, _ = time_left.by_residual(monitor.rows, raised, settings.steady_tolerance)
         why = ";"
     enough = f" to {float(f'{MARGIN * (step + left):.1e}'):.0f}" if np.isfinite(left) else ""
     return f"{found}{why} raise solve.max_steps{enough} (now {settings.max_steps or schedule.last})"

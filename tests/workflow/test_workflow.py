@@ -116,19 +116,17 @@ def test_every_stage_leaves_its_outputs_log_and_provenance(finished):
 
 
 def test_arrays_have_their_units_in_one_form(finished):
-    """Behind the name in brackets, by powers: ``WSS gradient (Pa mm-1)``; a name in HDF5 must not have a slash. But for
-    the flow of the solver, whose fields have the names of the code, as ``velocity_m_s``.
-    """
+    """Behind the name in brackets, by powers: ``WSS gradient (Pa mm-1)``; a name in HDF5 must not have a slash."""
     unit = re.compile(r"[^()_]+ \((J|W|Pa|m|mm|mm2|mL|mmHg|s|s-[12])( (s|s-[12]|m-3|mm-1))?\)")
     results, names = finished / "results/tiny", set()
     for file in results.glob("*.vtp"):
         polydata = read_polydata(file)
         for data in (polydata.GetPointData(), polydata.GetCellData()):
             names |= {data.GetArrayName(k) for k in range(data.GetNumberOfArrays())}
-    for file in set(results.glob("*.vtkhdf")) - {results / "flow.vtkhdf"}:
+    for file in results.glob("*.vtkhdf"):
         with h5py.File(file) as opened:
             names |= {*opened["VTKHDF/PointData"]}
-    assert {"WSS (Pa)", "radius (mm)", "vorticity (s-1)", "branch"} <= names
+    assert {"WSS (Pa)", "radius (mm)", "vorticity (s-1)", "viscous stress (Pa)", "branch"} <= names
     assert [name for name in names if "(" in name and not unit.fullmatch(name)] == []
     assert [name for name in names if re.search(r"_(mm2?|pa|mmhg|s|m_s|ml_s)$", name)] == []
 

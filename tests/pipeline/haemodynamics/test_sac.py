@@ -242,7 +242,7 @@ def test_what_a_sac_advises_stands_in_the_indices_as_text_with_the_strictest_spa
     said = summary(openings={name: {} for name in flow})
     found = postprocess(nodes, mesh, [fields_of(nodes, velocity)], said, flow, marked(NECK)).indices
     json.dumps(found)
-    check = next(each for each in found["checks"] if each["name"] == "wall shear stress too low by of left")
+    check = next(each for each in found["checks"] if each["name"] == "wall shear stress too low (left)")
     few = next(each for each in found["checks"] if each["name"] == "nodes across")
     assert not check["passed"]
     assert check["advice"].startswith("sac left: its wall shear stress is expected to be")
@@ -330,15 +330,15 @@ def test_the_stress_of_a_sac_is_doubted_by_the_flow_of_its_parent(aneurysm, spee
     y, z = nodes.points_mm()[:, 1:].T
     velocity[:, 0] = np.maximum(2 * speed * (1 - (y**2 + z**2) / RADIUS**2), 0)
     [found], sacs = figures(mesh, nodes, Wall.of(mesh), marked(NECK), [velocity], lines=lines)
-    [doubt] = [each for each in sacs.checks if each["name"] == "wall shear stress too low by of left"]
+    [doubt] = [each for each in sacs.checks if each["name"] == "wall shear stress too low (left)"]
     diameter, reynolds = found["parent_diameter_mm"], speed * 2e-3 * RADIUS * DENSITY / VISCOSITY
     assert doubt["value"] == pytest.approx(0.084 * (reynolds / 200) ** 1.25 * (16 * 0.4 / diameter) ** 3, rel=0.03)
     assert doubt["state"] == state
     if doubt["advice"]:
         finer = doubt["advice"].setting.value
-        assert doubt["value"] * (finer / 0.4) ** 3 < LIMITS["wall shear stress too low by"].good
+        assert doubt["value"] * (finer / 0.4) ** 3 < LIMITS["wall shear stress too low"].good
     of_wall = next(each for each in judged({"checks": sacs.checks, "sacs": [found]}) if each["key"] == "sac left wall")
-    assert "wall shear stress too low by of left" in [each["name"] for each in of_wall["evidence"]]
+    assert "wall shear stress too low (left)" in [each["name"] for each in of_wall["evidence"]]
 
 
 def test_one_shear_stress_everywhere_has_the_ratio_one(aneurysm):

@@ -107,8 +107,8 @@ def test_four_views_show_stress_oscillation_and_two_planes_of_the_flow(folder):
     assert [display.ColorArrayName for _, _, display, _ in shown] == [
         ("POINTS", "TAWSS (Pa)"),
         ("POINTS", "OSI"),
-        ("POINTS", "velocity_m_s", "Magnitude"),
-        ("POINTS", "velocity_m_s", "Magnitude"),
+        ("POINTS", "velocity (m s-1)", "Magnitude"),
+        ("POINTS", "velocity (m s-1)", "Magnitude"),
     ]
     titles = [record.bars[id(colours), id(view)].Title for _, view, _, colours in shown]
     assert titles == ["time-averaged wall shear stress (Pa)", "oscillatory shear index"] + ["speed (m/s)"] * 2
@@ -143,7 +143,7 @@ def test_colours_ranges_and_light_are_those_of_the_report(folder):
     np.testing.assert_allclose(points["TAWSS (Pa)"][[0, -1], 0], [0.01 * 2, 0.99 * 2], atol=0.05)
     assert record.colours["TAWSS (Pa)"].UseLogScale == 1
     np.testing.assert_allclose(np.diff(np.log(points["TAWSS (Pa)"][:, 0]), 2), 0, atol=1e-4)
-    low, *_, high = points["velocity_m_s"][:, 0]
+    low, *_, high = points["velocity (m s-1)"][:, 0]
     assert low == 0
     assert 0.95 < high / (2 * 0.1) <= 1  # twice the mean speed on the axis, which a node is near, at the faster time
 
@@ -182,7 +182,7 @@ def test_pressures_are_not_shown_from_zero(folder, tmp_path):
     record = paraview_record.run(tmp_path / "open-in-paraview.py")
     low, high = record.colours["pressure (Pa)"].RGBPoints[0], record.colours["pressure (Pa)"].RGBPoints[-4]
     assert 1e4 <= low < high <= 1.01e4
-    assert {"WSS magnitude (Pa)", "pressure (Pa)", "velocity_m_s"} == set(record.colours)
+    assert {"WSS magnitude (Pa)", "pressure (Pa)", "velocity (m s-1)"} == set(record.colours)
 
 
 def test_the_head_is_up_and_the_axes_are_named_in_patient_directions(folder):
@@ -211,7 +211,7 @@ def test_files_that_other_stages_add_get_views_of_their_own(folder):
     _compute(job(folder, **more))
     record = paraview_record.run(folder / "open-in-paraview.py")
     shown = [display.ColorArrayName[1] for _, _, display, _ in panels_of(record)]
-    assert shown[:5] == ["TAWSS (Pa)", "OSI", "velocity_m_s", "speed (m s-1)", "pressure (mmHg)"]
+    assert shown[:5] == ["TAWSS (Pa)", "OSI", "velocity (m s-1)", "speed (m s-1)", "pressure (mmHg)"]
     assert len(shown[5:]) == len(set(shown[5:])) == MOST_STATISTICS
     assert len(record.layouts) == 3
     tubes = [source for source in record.sources if source.kind == "Tube"]
@@ -269,7 +269,7 @@ def test_vtk_reads_wall_and_flow_at_both_times(folder):
     largest = []
     for time in times:
         flow.UpdateTimeStep(time)
-        largest.append(np.abs(vtk_to_numpy(flow.GetOutput().GetPointData().GetArray("velocity_m_s"))).max())
+        largest.append(np.abs(vtk_to_numpy(flow.GetOutput().GetPointData().GetArray("velocity (m s-1)"))).max())
     np.testing.assert_allclose(np.divide(largest, largest[-1]), PULSE, rtol=1e-6)  # float32
 
 

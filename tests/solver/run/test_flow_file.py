@@ -109,8 +109,9 @@ def test_vtk_reads_mesh_times_and_fields(written):
         grid = reader.GetOutput()
         assert grid.GetNumberOfPoints() == nodes.count
         assert grid.GetNumberOfCells() == len(voxels(nodes)) > 0
-        names = ["velocity_m_s", "pressure_pa", "viscous_stress_pa"]
-        names += ["velocity_mean_m_s", "pressure_mean_pa", "viscous_stress_mean_pa", *FlowStatistics._fields]
+        names = ["velocity (m s-1)", "pressure (Pa)", "viscous stress (Pa)"]
+        names += ["mean velocity (m s-1)", "mean pressure (Pa)", "mean viscous stress (Pa)", "peak speed (m s-1)"]
+        names += ["mean kinetic energy (J m-3)", "mean shear rate (s-1)", "mean viscous dissipation (W m-3)"]
         for name, wanted in zip(names, (*arrays, *means), strict=True):
             np.testing.assert_array_equal(vtk_to_numpy(grid.GetPointData().GetArray(name)), wanted)
     np.testing.assert_array_equal(vtk_to_numpy(grid.GetCells().GetConnectivityArray()), voxels(nodes).ravel())

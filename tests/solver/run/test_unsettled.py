@@ -5,18 +5,27 @@ import json
 import logging
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.haemodynamics.trust import judged
 from pipeline.reporting.cohort_page import cohort_page
 from pipeline.stages import cohort
 from solver.__main__ import identity
 from solver.domain.nodes import save
+from solver.run.convergence import MARGIN, Watch
+from solver.run.schedule import Schedule
+from solver.run.unsettled import shortfall
 from solver.runtime.errors import StageError
 from tests.pipeline.stages.test_cohort import indices
 from tests.solver.run.test_checkpoint import command_line, files, kept, pulsatile, run, short_pipe
+from tests.solver.run.test_settling import INTERVAL, THROUGH, TOLERANCE
 from tests.solver.run.test_simulation import settings
+from tests.solver.run.test_time_left import falling
 from tests.support.command_lines import run_here
 from tests.support.reported import leave, make
 
@@ -114,6 +123,24 @@ def test_the_stage_ends_with_one_line_and_goes_on_when_its_limit_is_raised(tmp_p
     assert answer.returncode == 0, answer.stderr
     assert "going on from the checkpoint of step 900" in answer.stderr
     assert json.loads((tmp_path / "solve.json").read_text())["converged"]
+
+
+@given(constant=st.floats(300, 3000), at=st.floats(0.3, 0.8))
+def test_of_a_flow_that_began_with_another_all_rows_tell_what_limit_would_do(constant, at):
+    """Its ramp is never run: rows of the time that one from rest is raised for count, too."""
+    end = constant * np.log(1 / TOLERANCE)
+    steps = np.arange(1, int(at * end / INTERVAL) + 1) * INTERVAL
+    monitor = SimpleNamespace(rows=falling(np.exp(-steps / constant)))
+    watch = Watch(INTERVAL, THROUGH, 2 * end, TOLERANCE, 0.01, 40)
+    wanted = replace(settings(max_steps=int(steps[-1])), steady_tolerance=TOLERANCE)
+
+    def said(raised):
+        schedule = Schedule(INTERVAL, INTERVAL, int(steps[-1]))
+        return shortfall(wanted, schedule, monitor, watch, int(steps[-1]), raised, None)
+
+    advised = int(re.search(r"raise solve.max_steps to (\d+)", said(0.0))[1])
+    assert advised == pytest.approx(MARGIN * end, rel=0.1)
+    assert "max_steps to" not in said(2 * end)
 
 
 # ---- what is reported as it is ---------------------------------------------------------------------------------------
