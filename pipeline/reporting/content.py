@@ -138,7 +138,7 @@ def _entry(given: Evidence) -> str:
 def _outcome(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the run came to, and how far the last two cycles differ where there were any."""
     differ = {f"difference of the last two cycles in {key}": v for key, v in (summary.get("periodicity") or {}).items()}
-    return facts(summary, leave_out=("converged", "unsettled", "unsteady", "device")) + [
+    return facts(summary, leave_out=("converged", "unsettled", "unsteady", "notes", "device")) + [
         (name, percent(v)) for name, v in differ.items()
     ]
 

@@ -242,6 +242,7 @@ UNITS = {
     "_kg_m3": "kg/m³",
     "_pa_s": "Pa s",
     "_1_s": "1/s",
+    "_per_mm": "1/mm",
     "_mm3": "mm³",
     "_mm2": "mm²",
     "_mmhg": "mmHg",
@@ -286,6 +287,10 @@ WORDS = {
     "cycles": "cycles that were run",
     "mass_balance": "flow balance",
     "mlups": "speed (million node updates a second)",
+    "seconds": "time that the solver took (s)",
+    "pressure_drop_error": "largest error of a pressure drop, of itself",
+    "lambda_trt": "Λ of the collision (lambda_trt)",
+    "outlet_layers": "layers of raised viscosity at outlets",
 }
 """Keys that need more than their own words."""
 

@@ -67,9 +67,15 @@ class Parts:
 
     def __init__(self, log: logging.Logger, shares: Mapping[str, float], every_s: float = 2.0) -> None:
         self._shares, self._progress = shares, Progress(log, 100, "percent", every_s)
+        self._begun: set[str] = set()
 
     def begin(self, part: str) -> None:
-        """Say how far the work is as a part begins, but the first one, before which nothing is known of its speed."""
+        """Say how far the work is as a part begins, but the first one, before which nothing is known of its speed, and
+        one that is done again.
+        """
+        if part in self._begun:
+            return
+        self._begun.add(part)
         names = [*self._shares]
         before = sum(self._shares[name] for name in names[: names.index(part)])
         if done := round(100 * before / sum(self._shares.values())):
