@@ -23,8 +23,9 @@ PLANNED_S = 1200.0
 """By then a stage has said in its log how long it takes, if it does."""
 SILENT = ("all", "validation")
 """Rules that only gather what others make."""
-MANY = "member "
-"""How jobs are called of which a case has many; each has a line only where it fails."""
+MANY = ("member ", "link_")
+"""How jobs are called of which a case has many, or that only take what another scenario has made; each has a line only
+where it fails."""
 CLEAR = "\r\x1b[K"
 """Clears the line of a terminal."""
 

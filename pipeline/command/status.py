@@ -95,7 +95,8 @@ def _state(record: Path, log: Path, busy: bool) -> tuple[str, str]:
 def lines_of(run: str, found: list[Stage]) -> Iterator[str]:
     """Lines about a run."""
     done = [stage.name for stage in found if stage.state == "done"]
-    yield f"{run}: {len(done)} of {len(found)} stages done" + (f": {', '.join(done)}" if done else "")
+    which = f": {', '.join(done)}" if 0 < len(done) < len(found) else ""
+    yield f"{run}: {len(done)} of {len(found)} stages done{which}"
     for stage in found:
         if stage.state == "failed":
             yield f"  {stage.name} failed: {stage.note}"

@@ -228,7 +228,8 @@ def fault() -> str | None:
     if shown is not None and shown.strip() in ("", "-1"):
         return f"CUDA_VISIBLE_DEVICES is {shown.strip() or 'empty'}, which hides all devices; unset it, or name one"
     if error := cuda.cuda_error():
-        return f"no CUDA device answers ({' '.join(str(error).split())}); install the NVIDIA driver, or see nvidia-smi"
+        first = " ".join(str(error).split()).partition(". ")[0]  # advice on Numba's own variables follows
+        return f"no CUDA device answers ({first}); install the NVIDIA driver, or see nvidia-smi"
     if (version := cuda.driver.driver.get_version()) < LEAST_CUDA:
         return (
             f"the NVIDIA driver knows CUDA {version[0]}.{version[1]}, and {LEAST_CUDA[0]}.{LEAST_CUDA[1]} at least is"

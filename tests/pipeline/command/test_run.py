@@ -131,6 +131,18 @@ def test_members_have_no_line_unless_one_fails():
     assert [job.name for job in events.failed] == ["member (3)"]
 
 
+def test_what_a_scenario_takes_from_another_has_no_line_unless_that_fails():
+    out = io.StringIO()
+    events = Events(out, is_live=False)
+    for number, (rule, end) in enumerate((("link_surface", "end"), ("link_voxelize", "fail"), ("solve", "end"))):
+        events.take(begin(number, rule, "p1@rest"))
+        events.take({"event": end, "job": number})
+    assert [line.split()[:2] for line in out.getvalue().splitlines()] == [
+        ["p1@rest", "link_voxelize"],
+        ["p1@rest", "solve"],
+    ]
+
+
 def test_reasons_stand_once_before_the_next_step(tmp_path):
     (tmp_path / "a.log").write_text("1 a: error: first; do this\n2 a: error: second\n")
     (tmp_path / "b.log").write_text("no message\n")

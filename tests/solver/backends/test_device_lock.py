@@ -136,7 +136,11 @@ FAULTS = {
     "not installed": (None, {}, "numba.cuda is not installed; install requirements-cuda.lock"),
     "hidden": ({}, {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES is empty, which hides all devices; unset it"),
     "hidden by number": ({}, {"CUDA_VISIBLE_DEVICES": "-1"}, "CUDA_VISIBLE_DEVICES is -1, which hides all devices"),
-    "no driver": ({"error": "libcuda.so\n not found"}, {}, r"no CUDA device answers \(libcuda.so not found\); install"),
+    "no driver": (
+        {"error": "libcuda.so\n not found. If you are sure that it is there, set X"},
+        {},
+        r"no CUDA device answers \(libcuda.so not found\); install",
+    ),
     "old driver": ({"version": (11, 4)}, {}, "the NVIDIA driver knows CUDA 11.4, and 12.0 at least is needed; update"),
     "no device": ({"devices": False}, {}, "no CUDA device answers; see nvidia-smi"),
 }
