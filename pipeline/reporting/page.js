@@ -114,7 +114,7 @@
     }
     drawLegend();
     $("meaning").textContent = quantity ? `${quantity.label[0].toUpperCase()}${quantity.label.slice(1)}. ${quantity.note}`
-      : "A wall of glass.";
+      : "A wall of glass, so that what flows within is seen.";
     if ($("lines").checked) {
       $("meaning").append(" Streamlines: the paths that blood would take if the flow stood still at this moment.");
     }
@@ -158,6 +158,18 @@
     if (!waiting) drawing = drawing.catch(() => {}).then(() => { waiting = false; return draw(); });
     waiting = true;
     return drawing;
+  };
+
+  /* A wall in colours hides what flows within: a layer makes it of glass, and brings it back as it goes, unless it is
+     cut open. Who wants both chooses a quantity again. */
+  let behind = null;
+  const layer = (checked) => {
+    if (checked && chosen() && !shown.side) [behind, shown.choice] = [shown.choice, "glass"];
+    else if (!checked && behind && !chosen() && !$("lines").checked && !$("particles").checked) {
+      [behind, shown.choice] = [null, behind];
+    }
+    $("quantity").value = shown.choice;
+    return redraw();
   };
 
   /* ---- particles ---- */
@@ -287,13 +299,17 @@
   };
   const listen = () => {
     const on = (id, event, action) => $(id).addEventListener(event, (given) => { action(given.target); });
-    on("quantity", "change", ({ value }) => { Object.assign(shown, { choice: value, percentile: null, log: null }); redraw(); });
+    on("quantity", "change", ({ value }) => {
+      behind = null;
+      Object.assign(shown, { choice: value, percentile: null, log: null });
+      redraw();
+    });
     on("percentile", "input", ({ value }) => { shown.percentile = Number(value); redraw(); });
     on("log", "change", ({ checked }) => { shown.log = checked; redraw(); });
     on("cut", "change", ({ value }) => { shown.side = value; redraw(); });
     on("depth", "input", ({ value }) => { shown.depth = Number(value) / 100; redraw(); });
-    on("lines", "change", redraw);
-    on("particles", "change", ({ checked }) => { play(false); if (checked) showFrame(); redraw(); });
+    on("lines", "change", ({ checked }) => layer(checked));
+    on("particles", "change", ({ checked }) => { play(false); if (checked) showFrame(); layer(checked); });
     on("play", "click", () => play(!timer));
     on("side", "change", ({ value }) => look(value));
     on("reset", "click", reset);

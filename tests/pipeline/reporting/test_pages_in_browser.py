@@ -247,10 +247,21 @@ def test_what_is_cut_away_is_gone_exactly_up_to_the_plane(report):
 
 
 def test_streamlines_and_particles_are_layers_and_particles_move(report):
-    assert trace(report, 2, "visible") + trace(report, 3, "visible") == [False, False]
+    """The wall is of glass then, and in colours again after that, or when a quantity is chosen."""
+
+    def visible() -> list[bool]:  # wall, glass, streamlines, particles
+        return [trace(report, number, "visible")[0] for number in range(4)]
+
+    assert visible() == [True, False, False, False]
+    choose(report, "lines", True)
+    assert visible() == [False, True, True, False]
+    assert report.run("document.getElementById('quantity').value") == "glass"
+    choose(report, "lines", False)
+    assert visible() == [True, False, False, False]
     choose(report, "lines", True)
     choose(report, "particles", True)
-    assert trace(report, 0, "visible") + trace(report, 2, "visible") + trace(report, 3, "visible") == [True] * 3
+    choose(report, "quantity", "0")
+    assert visible() == [True, False, True, True]
     assert report.run("document.getElementById('legend').textContent").count("speed (m/s)") == 1
     (before,) = trace(report, 3, "x")
     report.run("document.getElementById('play').click()")
