@@ -24,6 +24,7 @@ from pipeline.case.beside import SECTIONS
 from pipeline.case.settings.base import shipped
 from pipeline.case.stages import SHARED
 from pipeline.workflow.ahead import compile_ahead
+from pipeline.workflow.asked import of_no_case, only_tells
 from pipeline.workflow.patterns import any_of, own
 from pipeline.workflow.programs import Programs, code, image_of, project_files
 from pipeline.workflow.recovery import recover
@@ -42,14 +43,22 @@ BEGAN = time.time()
 BESIDE = []  # processes that end when this one does
 
 try:
+    cores = workflow.cores
+except WorkflowError:
+    if not only_tells(sys.argv):
+        sys.exit("say how many cores to use: snakemake --cores all")
+    cores = 1
+
+try:
     # Open as long as this process lives; a Snakemake that works on a job of another leaves what that one keeps alone.
     AT_WORK = recover() if workflow.is_main_process else None
-    cases = Cases(config, workflow.cores, workflow.is_main_process, read_studies)
+    cases = Cases(config, cores, workflow.is_main_process, read_studies)
     call = Programs(image_of(cases.config.container, workflow.deployment_settings))
-except WorkflowError:  # of workflow.cores alone
-    sys.exit("say how many cores to use: snakemake --cores all")
 except StageError as error:
     sys.exit(str(error))
+
+if workflow.is_main_process and (unknown := of_no_case(sys.argv, cases.names, Path(cases.config.case_folder))):
+    sys.exit(unknown)
 
 
 container: cases.config.container

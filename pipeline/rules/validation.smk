@@ -11,7 +11,7 @@ rule baseline_benchmark:
         provenance="results/{case}/{level}baseline_benchmark.provenance.json",
     log:
         "results/{case}/{level}logs/baseline_benchmark.log",
-    threads: workflow.cores
+    threads: cores
     params:
         call=call("validation.baseline_benchmark"),
         settings=cases.settings("solve"),
@@ -30,7 +30,7 @@ rule sweep:
         provenance="results/{case}/{level}sweep.provenance.json",
     log:
         "results/{case}/{level}logs/sweep.log",
-    threads: workflow.cores
+    threads: cores
     params:
         call=call("validation.thread_sweep"),
         settings=cases.timed,

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from pipeline.case.stages import ENTERED, STAGES, WITH_SETTINGS
+from pipeline.workflow.asked import of_no_case
 from pipeline.workflow.rules import Cases
 from solver.runtime.checksums import checksum
 from solver.runtime.sources import ROOT
@@ -68,6 +69,31 @@ def test_without_cores_one_line_says_what_to_type(tmp_path):
     assert done.returncode == 1
     assert done.stderr.strip().splitlines()[-1] == "say how many cores to use: snakemake --cores all"
     assert "Error" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--dag", "--summary", "--dry-run"])
+def test_what_only_tells_needs_no_cores(option, tmp_path):
+    done = run_workflow(tmp_path, *ELSEWHERE, option, "--config", "cases=tiny")
+    assert done.returncode == 0, done.stderr
+    assert "solve" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("results/tiny/pick.html", "tiny is none of the cases of this run; add --config cases=tiny to the command"),
+        ("results/p07@rest/pick.html", "config/cases/p07.yaml: no such case file; hemolattice new p07 writes one"),
+    ],
+)
+def test_a_result_of_no_case_of_the_run_is_answered_with_what_to_type(target, said, tmp_path):
+    done = snakemake(tmp_path, *ELSEWHERE, target, "--dry-run", "--config", "cases=demo")
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1] == f"{target}: {said}"
+
+
+def test_results_of_a_case_of_the_run_of_studies_and_of_all_cases_can_be_asked_for():
+    asked = ["snakemake", "results/tiny/report.html", "results/studies/pipe/a.png", "results/cohort.html", "cases=tiny"]
+    assert of_no_case(asked, ["tiny"], Path("config/cases")) is None
 
 
 def test_the_snakefile_is_short_and_tells_its_commands():

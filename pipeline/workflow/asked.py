@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked of Snakemake by its command line, as far as it would answer with what does not help."""
+
+from collections.abc import Container, Sequence
+from pathlib import Path
+
+from pipeline.case.settings.base import shipped
+from pipeline.workflow.recovery import RESULTS
+
+TELLING = ("--dag", "--rulegraph", "--filegraph", "--summary", "-S", "--detailed-summary", "-D", "--dry-run", "-n")
+"""Options by which nothing runs."""
+OF_NO_CASE = "studies"
+"""Folder among the results that is none of a case."""
+
+
+def only_tells(arguments: Sequence[str]) -> bool:
+    """Whether nothing is to run, so that nobody need say how many cores."""
+    return any(each.partition("=")[0] in TELLING for each in arguments)
+
+
+def of_no_case(arguments: Sequence[str], known: Container[str], folder: Path) -> str | None:
+    """What to type where a result is asked for of a case that is not among those of this run; none if all are.
+
+    Parameters
+    ----------
+    arguments : of the command line.
+    known : cases of this run.
+    folder : where case files lie.
+    """
+    for asked in arguments:
+        parts = Path(asked).parts
+        if len(parts) < 3 or parts[0] != str(RESULTS) or parts[1] in known or parts[1] == OF_NO_CASE:
+            continue
+        name = parts[1].partition("@")[0]
+        if shipped(folder / f"{name}.yaml").exists():
+            return f"{asked}: {name} is none of the cases of this run; add --config cases={name} to the command"
+        return f"{asked}: {folder / name}.yaml: no such case file; hemolattice new {name} writes one"
+    return None
