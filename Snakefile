@@ -24,7 +24,7 @@ from pipeline.case.beside import SECTIONS
 from pipeline.case.settings.base import shipped
 from pipeline.case.stages import SHARED
 from pipeline.workflow.ahead import compile_ahead
-from pipeline.workflow.asked import of_no_case, only_tells
+from pipeline.workflow.asked import of_no_case, only_tells, take_table
 from pipeline.workflow.patterns import any_of, own
 from pipeline.workflow.programs import Programs, code, image_of, project_files
 from pipeline.workflow.recovery import recover
@@ -38,6 +38,8 @@ min_version("9.0")
 
 configfile: str(shipped(Path("config/config.yaml")))
 
+
+take_table(config, workflow.config_settings.overwrite_config)
 
 BEGAN = time.time()
 BESIDE = []  # processes that end when this one does

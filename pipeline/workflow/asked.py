@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is asked of Snakemake by its command line, as far as it would answer with what does not help."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pipeline.case.settings.base import shipped
 from pipeline.workflow.recovery import RESULTS
@@ -16,6 +17,19 @@ OF_NO_CASE = "studies"
 def only_tells(arguments: Sequence[str]) -> bool:
     """Whether nothing is to run, so that nobody need say how many cores."""
     return any(each.partition("=")[0] in TELLING for each in arguments)
+
+
+def take_table(config: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Let a table that is given on the command line, or in a file named there, take the place of the cases of the
+    configuration's own file.
+
+    Parameters
+    ----------
+    config : of the workflow, which is changed.
+    given : what of it the command line gives.
+    """
+    if given.get("cohort") and "cases" not in given:
+        config.pop("cases", None)
 
 
 def of_no_case(arguments: Sequence[str], known: Container[str], folder: Path) -> str | None:

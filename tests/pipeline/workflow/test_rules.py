@@ -96,6 +96,15 @@ def test_results_of_a_case_of_the_run_of_studies_and_of_all_cases_can_be_asked_f
     assert of_no_case(asked, ["tiny"], Path("config/cases")) is None
 
 
+@pytest.mark.parametrize(("more", "runs"), [((), ["q1", "q2"]), (("--config", "cases=q2"), ["q2"])])
+def test_a_table_of_a_file_of_the_command_line_takes_the_place_of_the_cases_that_are_set(more, runs, tmp_path):
+    (tmp_path / "table.csv").write_text("case,file,solve.inlets.*.flow_ml_s\nq1,tiny,1\nq2,tiny,2\n")
+    (tmp_path / "study.yaml").write_text("cohort: table.csv\n")
+    done = snakemake(tmp_path, *ELSEWHERE, "--configfile", "study.yaml", "--dry-run", *more)
+    assert done.returncode == 0, done.stderr
+    assert {*re.findall(r"output: results/(\w+)/report.html", done.stdout + done.stderr)} == {*runs}
+
+
 def test_the_snakefile_is_short_and_tells_its_commands():
     text = (ROOT / "Snakefile").read_text()
     assert text.count("\n") < 150
