@@ -9,6 +9,7 @@ exclude_patterns = ["api", "evidence", "site", "studies"]
 suppress_warnings = ["misc.highlighting_failure"]  # blocks of CSV have no colours
 html_theme = "furo"
 html_title = project
+html_show_copyright = False
 myst_enable_extensions = ["html_image"]
 myst_heading_anchors = 5
 nitpicky = True
