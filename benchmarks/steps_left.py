@@ -29,7 +29,7 @@ from stability_drawn import DIAMETER_MM, geometry
 from pipeline.case.settings.geometry import DecomposeSettings
 from pipeline.members.in_memory import nodes_of
 from solver.domain.nodes import Nodes
-from solver.run import simulation, time_left
+from solver.run import run_state, time_left
 from solver.run.settings import InletSettings, SolveSettings
 from solver.run.solve import solve
 from tests.support.drawn_flows import KINDS
@@ -83,7 +83,7 @@ def measured(kind: str, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng((seed, DRAWN.index(kind)))
     nodes, wanted = vessel(kind, seed, rng)
     recorder = Recorder()
-    every_row = mock.patch.object(time_left, "steps_left", recorder), mock.patch.object(simulation, "LOG_EVERY_S", 0.0)
+    every_row = mock.patch.object(time_left, "steps_left", recorder), mock.patch.object(run_state, "LOG_EVERY_S", 0.0)
     with tempfile.TemporaryDirectory() as folder, every_row[0], every_row[1]:
         summary = solve(nodes, wanted, Path(folder) / "flow.vtkhdf", Path(folder) / "monitor.csv", LOG)
     end = summary["steps"]
