@@ -38,6 +38,9 @@ is what a steady flow may still change by when it is taken as settled (``solve.s
 """
 
 
+NEXT = "yes; next: hemolattice demo, or hemolattice new CASE"
+
+
 def check(with_self_test: bool) -> int:
     """Print what there is, a line each; the exit status, 1 if anything is missing or wrong.
 
@@ -62,7 +65,9 @@ def check(with_self_test: bool) -> int:
             "self-test    the solver computes a flow (the first time it is compiled, some ten seconds) ...", flush=True
         )
         print(f"self-test    {self_test()}")
-    return 0 if python and not faults else 1
+    ready = python and not faults
+    print(f"ready        {NEXT if ready else 'no; see the lines above'}")
+    return 0 if ready else 1
 
 
 def missing_packages() -> Iterator[str]:

@@ -311,12 +311,13 @@ def test_check_says_what_there_is_and_ends_in_status_1_where_a_package_is_missin
     assert "3 cores" in said
     assert "2 GB free" in said
     assert "none, runs take the processor: no driver" in said
+    assert said.splitlines()[-1] == "ready        yes; next: hemolattice demo, or hemolattice new CASE"
     assert len(check.required()) > 15
     monkeypatch.setattr(check, "required", lambda: ["numpy>=2", "numba>=99", "no-such-package>=1"])
     assert main(["check", "--quick"]) == 1
     assert re.search(
         r"1 of 3 are there; numba>=99 is needed and [\d.]+ is there: pip install 'numba>=99'; no-such-package>=1 is"
-        r" missing: pip install 'no-such-package>=1'\n",
+        r" missing: pip install 'no-such-package>=1'\n(?s:.*)ready        no; see the lines above\n",
         capsys.readouterr().out,
     )
 
