@@ -452,6 +452,17 @@ def column(browser, heading: str) -> tuple[int, list[str]]:
     )
 
 
+@pytest.mark.parametrize("width", [800, 390])
+def test_what_is_said_of_the_table_of_cases_stays_in_sight_however_wide_it_is(cohort, width):
+    cohort.screen(width, 900)
+    said = "document.querySelector('caption span').getBoundingClientRect()"
+    for along in (0, 300):
+        cohort.run(f"document.querySelector('.scroll').scrollLeft = {along}")
+        assert cohort.run("document.querySelector('.scroll').scrollWidth > innerWidth")
+        assert cohort.run(f"{said}.left >= 0 && {said}.right <= innerWidth")
+    cohort.screen(1280, 900)
+
+
 def test_tables_sort_by_number_both_ways_by_mouse_and_keys_and_gaps_stay_last(cohort):
     index, _ = column(cohort, "mean wall shear stress (Pa)")
     head = f"document.querySelectorAll('thead th')[{index}]"
