@@ -111,8 +111,8 @@ def main() -> None:
         if options.picture and seed == options.seed:
             picture(along, angle, before, after, options.picture)
         deviations = {"as found": before.std(), "lessened": after.std(), "mean": after.mean()}
-        told = {"seed": seed, "radius_mm": round(radius, 3)}
-        found.append(told | {name: round(float(value), 3) for name, value in deviations.items()})
+        drawn = {"seed": seed, "radius_mm": round(radius, 3)}
+        found.append(drawn | {name: round(float(value), 3) for name, value in deviations.items()})
         print(json.dumps(found[-1]), flush=True)
     record = {**provenance(options), "errors_percent": found}
     file = options.json or default_file("wall-error-map", record["hardware"])
