@@ -9,8 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.case.settings.geometry import DecomposeSettings
+from pipeline.files.mesh import write_openings
 from pipeline.haemodynamics.sac_blur import SCATTER, edge_width_mm, with_blur_checks
 from pipeline.haemodynamics.trust import judged
+from pipeline.members.in_memory import nodes_of
+from pipeline.stages.postprocess import _compute
+from solver.domain import nodes as node_files
+from solver.run.flow_file import FlowWriter, steady_statistics
+from tests.pipeline.haemodynamics.test_sac import DENSITY, NECK, RADIUS, VISCOSITY, side_wall
+from tests.pipeline.stages.test_postprocess import summary
+from tests.support.postprocess_files import INPUTS, OUTPUTS
+from tests.support.reported import job
 
 NAME = "wall shear stress too high by blur"
 RECORD = Path(__file__).parents[3] / "benchmarks/results/2026-11-29-band-coverage-fresh.json"
@@ -76,3 +86,38 @@ def test_the_law_holds_in_vessels_that_were_drawn_after_it():
     foretold = [with_blur_checks(indices({"sac": 1.0}), image(width))["checks"][0]["value"] for width in widths]
     left = true - found - np.log1p(-np.array(foretold))
     assert np.sqrt(np.mean(left**2)) < SCATTER < 0.6 * np.sqrt(np.mean((true - found) ** 2))
+
+
+def test_the_stage_tells_it_of_a_case_with_an_image_and_of_no_other(tmp_path):
+    """A round sac on a straight parent: the stresses of the sac are worth less by the check, and nothing else."""
+    mesh, openings = side_wall()
+    nodes = nodes_of(mesh, openings, 0.5, DecomposeSettings())
+    mesh.write(tmp_path / "surface.vtp")
+    write_openings(openings, tmp_path / "openings.json")
+    node_files.save(nodes, tmp_path / "nodes.h5")
+    y, z = nodes.points_mm()[:, 1:].T
+    velocity = np.zeros((nodes.count, 3))
+    velocity[:, 0] = np.maximum(0.02 * (1 - (y**2 + z**2) / RADIUS**2), 0)
+    fields = velocity, np.zeros(nodes.count), np.zeros((nodes.count, 6))
+    with FlowWriter(tmp_path / "flow.vtkhdf", nodes) as writer:
+        writer.append(1.0, *fields)
+        writer.average(*fields, statistics=steady_statistics(velocity, fields[2], VISCOSITY, DENSITY))
+    ends = [opening.name for opening in openings]
+    (tmp_path / "solve.json").write_text(json.dumps(summary(openings={name: {} for name in ends})))
+    (tmp_path / "monitor.csv").write_text("time_s," + ",".join(f"flow_ml_s:{name}" for name in ends) + "\n1.0,1,1\n")
+    (tmp_path / "segmentation.json").write_text(json.dumps(image(RADIUS)))
+    found = []
+    for more in ({}, {"segmentation": "segmentation.json"}):
+        inputs = {role: tmp_path / name for role, name in (INPUTS | more).items()}
+        outputs = {role: tmp_path / name for role, name in OUTPUTS.items()}
+        _compute(job("postprocess", inputs, outputs, {"sacs": [NECK], "find_sacs": False}))
+        found.append(json.loads(outputs["indices"].read_text()))
+    without, known = found
+    [check] = [each for each in known["checks"] if each not in without["checks"]]
+    assert check["name"] == f"{NAME} (left)"
+    [sac] = known["sacs"]
+    assert check["value"] == pytest.approx(1 - np.exp(-0.6 * RADIUS / (sac["parent_diameter_mm"] / 2)))
+    assert check["state"] == "unusable"
+    assert set(known["warnings"]) - set(without["warnings"]) == {check["advice"]}
+    worse = [each["key"] for each, before in zip(known["trust"], without["trust"], strict=True) if each != before]
+    assert worse == ["sac left wall"]
