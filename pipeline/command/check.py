@@ -60,6 +60,7 @@ def check(with_self_test: bool) -> int:
     print(f"disk         {gigabytes(shutil.disk_usage(Path.cwd()).free)} free in this folder")
     gpu = f"{found.device}, {gigabytes(found.device_bytes)} free, driver {found.driver}"
     print(f"gpu          {gpu if found.device else f'none, runs take the processor: {found.no_device}'}", flush=True)
+    print(f"pages        {ROOT / 'docs'}: user-guide.md, quantities.md and others")
     if with_self_test:
         print(
             "self-test    the solver computes a flow (the first time it is compiled, some ten seconds) ...", flush=True

@@ -28,10 +28,13 @@ def places() -> dict[str, str]:
 
 
 def test_the_wheel_holds_what_a_run_needs_in_one_package():
-    needed = {"Snakefile", "config", "data", *ROOMS}
+    needed = {"Snakefile", "config", "data", "docs", *ROOMS}
     assert {path: f"{INSIDE}/{path}" for path in needed} | {"hemolattice": "hemolattice"} == places()
     assert [path for path in places() if not (ROOT / path).exists()] == []
-    assert WHEEL["exclude"] == ["/data/patients"]
+    assert {path.split("/")[1] for path in WHEEL["exclude"]} == {"data", "docs"}
+    pages = {path for path in files_of_the_project() if path.startswith("docs/")}
+    assert {"docs/quantities.md", "docs/settings.md", "docs/networks.md"} <= pages
+    assert {Path(path).suffix for path in pages} == {".md", ".ipynb"}
     assert STATED["project"]["scripts"] == {"hemolattice": "hemolattice:main"}
 
 
@@ -44,7 +47,8 @@ def files_of_the_project() -> dict[str, str]:
         text=True,
         check=True,
     )
-    paths = [path for path in listed.stdout.splitlines() if (ROOT / path).exists()]
+    left_out = tuple(path.removeprefix("/") for path in WHEEL["exclude"])
+    paths = [path for path in listed.stdout.splitlines() if (ROOT / path).exists() and not path.startswith(left_out)]
     return {path: path if path.startswith("hemolattice/") else f"{INSIDE}/{path}" for path in paths}
 
 
