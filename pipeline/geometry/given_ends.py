@@ -16,7 +16,8 @@ from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.centreline import Branch, Centreline, Ends, find_ends, nearest_ends, trace_centreline
 from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, Cutting, close_on_request, closed_ends, cut_ends, lost_at
-from pipeline.geometry.branches.openings import Cut, without_frayed_ends
+from pipeline.geometry.branches.frayed_ends import without_frayed_ends
+from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.branches.side_branches import choose_side_branches, close_flush
 from pipeline.geometry.end_faces import end_face, moved_outwards, opened
@@ -158,7 +159,7 @@ def open_found_ends(mesh: Mesh, settings: GivenSurface, log: logging.Logger, sce
     if not found.open:
         return Opened(mesh, "flat caps", lost, closed_ends(found))
     fine = with_short_edges(mesh, min(end.end_radius_mm for end in found.open) / EDGES_PER_RADIUS)
-    cut, _, cut_off = cut_ends(fine, voxels.field, found, cutting, scene, log)
+    cut, _, cut_off, _ = cut_ends(fine, voxels.field, found, cutting, scene, log)
     by = "flat caps and cuts" if cutting.capped else "cuts"
     return Opened(cut, by, lost + cut_off, closed_ends(found), found.may_be_sacs)
 

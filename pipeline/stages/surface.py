@@ -39,7 +39,7 @@ from pipeline.geometry.branches.ends import (
     name_openings,
 )
 from pipeline.geometry.branches.flat_faces import flat_face
-from pipeline.geometry.branches.openings import without_frayed_ends
+from pipeline.geometry.branches.frayed_ends import without_frayed_ends
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.branches.side_branches import (
     WALL,
@@ -47,6 +47,7 @@ from pipeline.geometry.branches.side_branches import (
     volumes_lost,
     without_side_branches,
 )
+from pipeline.geometry.branches.tips import with_whole_tips
 from pipeline.geometry.closed_surface import Surface, SurfaceStage, figures_of_result, without_too_thin
 from pipeline.geometry.lattice.spacing import Extent
 from pipeline.geometry.surface import remedies
@@ -181,10 +182,8 @@ def _extract(
     traced, sides = _without_side_branches(traced, settings, least_mm, log, scene, parts)
     found = traced.ends(traced.centreline, settings, least_mm)
     scene.mark_ends(found)
-    cut_radii = CUT_RADII if settings.cut_radii is None else settings.cut_radii
     border = tuple(traced.border.values())
-    remedy = f"{remedies.finer(FINER * min(lumen.spacing_mm))}, or let the mask reach further along the vessel"
-    cutting = Cutting(settings, least_mm, remedy, cut_radii, cut_radii + TIP_RADII, border, shaved=shaved)
+    cutting = _cutting(lumen, settings, least_mm, border, shaved)
     close_on_request(found, cutting)
     asked_mm3 = given_mm3 - sum(side["volume_mm3"] for side in sides)
     parts.begin("volume")
@@ -192,7 +191,7 @@ def _extract(
     mesh, shape_of = smooth_wall(mesh, field, traced.lumen, settings, whole_mm3, traced.less_where_thin)
     whole = mesh
     parts.begin("ends")
-    mesh, inside_mm3, lost = cut_ends(mesh, field, found, cutting, scene, log)
+    mesh, inside_mm3, lost, tips = cut_ends(mesh, field, found, cutting, scene, log)
     change = inside_mm3 / asked_mm3 - 1
     if abs(change) > settings.volume_tolerance:
         raise StageError(
@@ -202,6 +201,7 @@ def _extract(
         )
     parts.begin("triangles")
     mesh = remesh_vessel(mesh, shape_of(mesh), settings.edges_per_radius, max(lumen.spacing_mm))
+    mesh = with_whole_tips(mesh, tips, log)
     check_closed(mesh)
     openings = name_openings(mesh, settings, log)
     cut_mm3 = mesh.volume_mm3()
@@ -224,6 +224,16 @@ def _extract(
     _warn_of_lost(quality, log)
     tell_volumes(quality, log)
     return Surface(mesh, openings, quality)
+
+
+def _cutting(
+    lumen: Volume, settings: SurfaceSettings, least_mm: float, border: Sequence[Section], shaved: Sequence[Section]
+) -> Cutting:
+    """How the ends are cut: as far from the tip as the settings say, or as near as can be."""
+    remedy = f"{remedies.finer(FINER * min(lumen.spacing_mm))}, or let the mask reach further along the vessel"
+    nearest = settings.cut_radii is None
+    cut_radii = CUT_RADII if settings.cut_radii is None else settings.cut_radii
+    return Cutting(settings, least_mm, remedy, cut_radii, cut_radii + TIP_RADII, border, nearest=nearest, shaved=shaved)
 
 
 def _border_record(border: Sequence[Section], shaved: Sequence[Section]) -> list[dict[str, Any]]:

@@ -52,9 +52,9 @@ def line(length_mm, seed=0):
     return np.linspace(0, length_mm, 50)[:, None] * rotation(seed)[:, 0]
 
 
-def arc(radius_mm, angle, seed=0):
-    """Points along an arc of a circle in a random plane, (120, 3)."""
-    t = np.linspace(0, angle, 120)
+def arc(radius_mm, angle, seed=0, beyond=0.0):
+    """Points along an arc of a circle in a random plane, (120, 3), also beyond its ends by an angle."""
+    t = np.linspace(-beyond, angle + beyond, 120)
     return np.stack([radius_mm * np.cos(t), radius_mm * np.sin(t), 0 * t], axis=1) @ rotation(seed).T
 
 

@@ -12,19 +12,15 @@ from numpy.typing import NDArray
 from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
-from pipeline.geometry.branches.border import (
-    Section,
-    section_beyond,
-)
+from pipeline.geometry.branches.border import Section, section_beyond
 from pipeline.geometry.branches.caps import describe
 from pipeline.geometry.branches.centreline import Branch, Ends
 from pipeline.geometry.branches.flat_faces import FLAT_SHARE, FlatFace, flat_face
 from pipeline.geometry.branches.openings import Cut, cut_behind, place_cut, widest_mm
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.round_ends import DOME_SHARE, may_be_sac
-from pipeline.geometry.branches.side_branches import (
-    WALL,
-)
+from pipeline.geometry.branches.side_branches import WALL
+from pipeline.geometry.branches.tips import Tip, blunt_tip
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
@@ -80,6 +76,7 @@ class Cutting:
     border : sections of the image's border, where the ends beyond it are cut off.
     capped : ends of the surface that are openings already, numbered from 1 in this order.
     moved : where a cut is made for one that was placed; none: there.
+    nearest : whether a cut is moved as near to the tip as its section stays as large and round, and blunt tips kept.
     shaved : sections in which the border shaves off a vessel's side. None: of a surface of no image, whose flat faces
         are other ends already.
     """
@@ -92,6 +89,7 @@ class Cutting:
     border: Sequence[Section] = ()
     capped: Sequence[Cut] = ()
     moved: Callable[[Mesh, Cut], Cut] | None = None
+    nearest: bool = False
     shaved: Sequence[Section] | None = None
 
 
@@ -119,7 +117,7 @@ def close_on_request(found: Ends, cutting: Cutting) -> None:
 
 def cut_ends(
     mesh: Mesh, field: Volume, found: Ends, cutting: Cutting, scene: Scene, log: logging.Logger
-) -> tuple[Mesh, float, list[dict[str, Any]]]:
+) -> tuple[Mesh, float, list[dict[str, Any]], list[Tip]]:
     """Cut and cap the open ends of a closed surface.
 
     Parameters
@@ -133,8 +131,8 @@ def cut_ends(
 
     Returns
     -------
-    The surface; its volume in the image, before any end was cut there, mm3; and for each end that was cut there its
-    place, the volume that was cut off and how much of that the settings asked for.
+    The surface; its volume in the image, before any end was cut there, mm3; for each end that was cut there its place,
+    the volume that was cut off and how much of that the settings asked for; and what was cut off blunt ends.
 
     Raises
     ------
@@ -155,7 +153,7 @@ def cut_ends(
         mesh = scene.mesh = cut_and_cap(
             mesh, section.cut, numbers.pop(id(section.cut), WALL), cuts, scene, at_border=True
         )
-    inside_mm3, lost = mesh.volume_mm3(), []
+    inside_mm3, lost, tips = mesh.volume_mm3(), list[dict[str, Any]](), list[Tip]()
     for number in numbers.values():
         cut, before = cuts[number - 1], mesh
         if number <= len(cutting.capped):
@@ -165,8 +163,10 @@ def cut_ends(
         mesh = scene.mesh = cut_and_cap(mesh, cut, number, cuts, scene)
         cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
         lost.append(lost_at(cut, before.volume_mm3() - mesh.volume_mm3(), cap_mm2, cutting.asked_radii))
+        if cutting.nearest and (tip := blunt_tip(before, mesh, cut, number, lost[-1])):
+            tips.append(tip)
     check_closed(mesh)
-    return mesh, inside_mm3, lost
+    return mesh, inside_mm3, lost, tips
 
 
 def lost_at(cut: Cut, volume_mm3: float, cap_mm2: float, asked_radii: float) -> dict[str, Any]:
@@ -262,7 +262,8 @@ def _roundest(
 ) -> tuple[Cut | None, float | None]:
     """The cut of an end by the first of some values of ``surface.cut_roundness`` that finds one, and that value."""
     for roundness in roundnesses:
-        if cut := place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, roundness):
+        limits = cutting.cut_radii, cutting.least_mm, roundness, cutting.nearest
+        if cut := place_cut(field, found.centreline, end, *limits):
             return cut, roundness
     return None, None
 

@@ -3,10 +3,11 @@
 
 At each end of the centreline, cross-sections of the lumen are taken from the tip inwards. The end is cut at the first
 section, some way from the tip, that is as large and as round as those of the tube behind it; the plane's normal is
-the tangent of the line through the sections' centroids.
+the tangent of the line through the sections' centroids. From there the cut may be moved outwards along the vessel as
+long as its section stays so.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +42,16 @@ MOST_FULL_AREA = 1.25
 """A cut is refused as skew where its section is larger than this many times the tube's."""
 SKEW_AREA = 1.05
 """Of two tangents the straight line's is taken where the parabola's section is this many times larger than its."""
+NEARER_STEP = 0.1
+"""Step in which a cut is moved outwards, in radii."""
+BENT_RADII, LEAST_SECTIONS = 2.0, 6
+"""The axis goes on there as a parabola through what lies so far behind; a cut stays where there are fewer sections."""
+ASIDE_RADII = 0.25
+"""And no farther than where a section's middle lies so far aside of the vessel's axis: the tip is none of a tube."""
+MOST_NEARER_RADII, LEAST_NEARER_AREA, MOST_NEARER_AREA = 2.0, 0.97, 1.1
+"""It is moved so far at most, and not to where its section is so many times as large: there something else begins."""
 MERGED_AREA = 2.0
 """A section larger than this many times the cut's has merged with another vessel and says nothing of the axis."""
-FRAYED_RADII = 4.0
-"""Loops of the centreline within so many radii of an end are those of a frayed lumen, not of vessels."""
 TAPERED = 1.5
 """Where the vessel is so many times wider than its end, it fades along its length; sections are then also as wide."""
 PIXELS_PER_RADIUS = 10.0
@@ -52,76 +59,15 @@ HALF_WIDTH_RADII = 3.0
 """Resolution and extent of the picture in which a section is measured."""
 
 
-def without_frayed_ends(centreline: Centreline) -> tuple[Centreline, frozenset[int]]:
-    """The centreline without the loops in which a vessel ends where the image fades and the lumen frays.
-
-    A part that hangs on the rest by one link, holds loops and reaches no farther than some radii of the vessel before
-    it is such an end; the vessel then ends where that part began.
-
-    Returns
-    -------
-    The centreline, and the rows at which it ends so.
-    """
-    links, tips = list(centreline.links), set()
-    for start, part in _hanging_loops(centreline):
-        reach = np.linalg.norm(centreline.points_mm[part] - centreline.points_mm[start], axis=1).max()
-        if reach <= FRAYED_RADII * _radius_behind(centreline, start, set(part)):
-            gone = set(part)
-            links = [frozenset() if row in gone else near - gone for row, near in enumerate(links)]
-            tips.add(start)
-    return Centreline(centreline.points_mm, centreline.radius_mm, tuple(links)), frozenset(tips)
-
-
-def _hanging_loops(centreline: Centreline) -> list[tuple[int, list[int]]]:
-    """Parts with loops that hang on the rest by one link, and no smaller ones do within: the row before and the rows.
-
-    Links whose removal divides the graph are those that no way back leads around, from the order of a search in depth
-    (Tarjan 1974, doi:10.1016/0020-0190(74)90003-9). The search begins where the vessel is thickest.
-    """
-    rows = centreline.rows()
-    if not len(rows):
-        return []
-    root = int(rows[np.argmax(centreline.radius_mm[rows])])
-    order, before, number = [root], {root: -1}, {root: 0}
-    stack = [(root, iter(sorted(centreline.links[root])))]
-    while stack:
-        here, near = stack[-1]
-        row = next((row for row in near if row not in number), None)
-        if row is None:
-            stack.pop()
-            continue
-        before[row], number[row] = here, len(order)
-        order.append(row)
-        stack.append((row, iter(sorted(centreline.links[row]))))
-    lowest, size, extra, found = dict(number), dict.fromkeys(order, 1), dict.fromkeys(order, 0), []
-    for here in reversed(order):
-        back = [number[row] for row in centreline.links[here] if row != before[here] and number[row] < number[here]]
-        lowest[here], extra[here] = min([lowest[here], *back]), extra[here] + len(back)
-        up = before[here]
-        if up < 0:
-            break
-        if lowest[here] == number[here] and extra[here] > 0:
-            found.append((up, order[number[here] : number[here] + size[here]]))
-            extra[here] = 0
-            size[up], lowest[up] = size[up] + size[here], min(lowest[up], lowest[here])
-            continue
-        size[up], extra[up], lowest[up] = size[up] + size[here], extra[up] + extra[here], min(lowest[up], lowest[here])
-    return found
-
-
-def _radius_behind(centreline: Centreline, start: int, gone: set[int]) -> float:
-    """Largest radius of the vessel that ends at a row, within some radii of it."""
-    rows = np.array([row for row in centreline.rows().tolist() if row not in gone])
-    way = np.linalg.norm(centreline.points_mm[rows] - centreline.points_mm[start], axis=1)
-    return float(centreline.radius_mm[rows[way <= FRAYED_RADII * centreline.radius_mm[start]]].max())
-
-
 @dataclass(frozen=True)
 class Cut:
-    """A plane that cuts off an end: a point in the middle of the section, (3,), LPS, mm, and the outward normal."""
+    """A plane that cuts off an end: a point in the middle of the section, (3,), LPS, mm, and the outward normal; and
+    how the vessel is bent there, (3,), towards the middle of the bend, one over its radius, 1/mm.
+    """
 
     centre_mm: NDArray[np.float64]
     normal: NDArray[np.float64]
+    bend_per_mm: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
 
 
 @dataclass(frozen=True)
@@ -158,6 +104,7 @@ def place_cut(
     cut_radii: float,
     least_radius_mm: float,
     cut_roundness: float,
+    nearest: bool = False,
 ) -> Cut | None:
     """Plane that cuts the end of a branch, or None where no section is as large and round as the tube behind it.
 
@@ -169,14 +116,52 @@ def place_cut(
     cut_radii : distance of the cut from the tip, in radii of the end, at least.
     least_radius_mm : equivalent radius of the section, at least.
     cut_roundness : ratio of the section's axes over that of the vessel behind, at least.
+    nearest : from there on as near to the tip as the section stays as large and round.
     """
     limits = _Limits(cut_radii, cut_roundness, np.pi * least_radius_mm**2)
     for radius in _scales_mm(branch):
         axis = _to_the_tip(field, _axis_of_branch(centreline, branch, radius, STEP_RADII * radius), radius)
-        rough, axis = _first_cut(field, axis, radius, limits)
-        if rough and (cut := _first_cut(field, axis, radius, limits)[0]):  # along the axis that the rough one repaired
-            return cut
+        rough, axis, _ = _first_cut(field, axis, radius, limits)
+        if rough is None:
+            continue
+        cut, _, behind = _first_cut(field, axis, radius, limits)  # along the axis that the rough one repaired
+        if cut:
+            return _moved_outwards(field, cut, behind, radius, limits.roundness) if nearest else cut
     return None
+
+
+def _moved_outwards(field: Volume, cut: Cut, behind: list[_Section], radius: float, roundness: float) -> Cut:
+    """A cut moved along the vessel as near to the tip as the section is as large and round as where it was placed.
+
+    The axis goes on as a parabola through the centroids of the sections behind, the new ones among them.
+    """
+    round_enough = roundness * _section(field, cut.centre_mm, -cut.normal, radius).roundness
+    tube_mm2, alone = _tube_area(behind), _alone(behind)[: int(BENT_RADII / STEP_RADII) + 1][::-1]
+    if len(alone) < LEAST_SECTIONS:
+        return cut
+    way = STEP_RADII * np.arange(1 - len(alone), 1.0)
+    middles = np.array([section.centroid_mm for section in alone])
+    cut = replace(cut, bend_per_mm=_axis_at(way, middles, 0.0).bend_per_mm)
+    while way[-1] < MOST_NEARER_RADII:
+        here = way[-1] + NEARER_STEP
+        ahead = _axis_at(way, middles, here)
+        section = _section(field, ahead.centre_mm, ahead.normal, radius)
+        large = LEAST_NEARER_AREA <= section.area_mm2 / tube_mm2 <= MOST_NEARER_AREA
+        aside_mm = np.linalg.norm(section.centroid_mm - ahead.centre_mm)
+        if not (section.whole and large and section.roundness >= round_enough and aside_mm <= ASIDE_RADII * radius):
+            break
+        way, middles = np.append(way, here), np.concatenate([middles, [section.centroid_mm]])
+        cut = replace(ahead, centre_mm=section.centroid_mm)
+    return cut
+
+
+def _axis_at(way: NDArray[np.float64], middles: NDArray[np.float64], here: float) -> Cut:
+    """The section, at some way, across a parabola through the last of some middles, (n, 3), and how that is bent."""
+    near = way >= way[-1] - BENT_RADII
+    curve = np.polynomial.polynomial.polyfit(way[near] - here, middles[near], 2)
+    speed = float(np.linalg.norm(curve[1]))
+    normal = curve[1] / speed
+    return Cut(curve[0], normal, 2 * (curve[2] - curve[2] @ normal * normal) / speed**2)
 
 
 def cut_behind(field: Volume, face: Cut, radius_mm: float, cut_radii: float) -> Cut | None:
@@ -214,8 +199,10 @@ def widest_mm(branch: Branch) -> float:
 
 def _first_cut(
     field: Volume, axis: NDArray[np.float64], radius: float, limits: _Limits
-) -> tuple[Cut | None, NDArray[np.float64]]:
-    """The outermost good cut along an axis, and a better axis: through the centroids, outwards along its normal."""
+) -> tuple[Cut | None, NDArray[np.float64], list[_Section]]:
+    """The outermost good cut along an axis; a better axis, through the centroids and outwards along its normal; and the
+    sections from the cut inwards.
+    """
     tangents = np.gradient(axis, axis=0)
     sections = [_section(field, *place, radius) for place in zip(axis, tangents, strict=True)]
     for first in _full_sections(sections, limits):
@@ -223,8 +210,8 @@ def _first_cut(
             centroids = _centroids_behind(sections, first)
             smooth = ndimage.gaussian_filter1d(centroids, 0.3 / STEP_RADII, axis=0, mode="nearest")
             smooth[0] = cut.centre_mm
-            return cut, _extended(smooth, cut.normal, first + 1, STEP_RADII * radius)
-    return None, axis
+            return cut, _extended(smooth, cut.normal, first + 1, STEP_RADII * radius), sections[first:]
+    return None, axis, []
 
 
 def _axis_of_branch(centreline: Centreline, branch: Branch, radius: float, step: float) -> NDArray[np.float64]:

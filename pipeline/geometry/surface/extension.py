@@ -19,10 +19,11 @@ from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
 
 WALL = 0
+STRAIGHT = np.zeros(3)
 
 
-def extend(mesh: Mesh, opening: int, length_mm: float) -> Mesh:
-    """Put a straight tube between the rim of a cap and the cap.
+def extend(mesh: Mesh, opening: int, length_mm: float, bend_per_mm: NDArray[np.float64] = STRAIGHT) -> Mesh:
+    """Put a tube, straight or along the arc of a circle, between the rim of a cap and the cap.
 
     The volume grows by the cap's area times the length. Triangles of the tube are as long as the rim's edges.
 
@@ -30,38 +31,59 @@ def extend(mesh: Mesh, opening: int, length_mm: float) -> Mesh:
     ----------
     mesh : closed surface.
     opening : id of the cap.
-    length_mm : length of the tube.
+    length_mm : length of the tube, of a bent one along the middle of the cap.
+    bend_per_mm : (3,) in the plane of the cap, towards the middle of the circle, one over its radius, which is larger
+        than the cap's.
     """
     cap = mesh.triangles[mesh.opening == opening]
-    vectors = mesh.area_vectors_mm2()[mesh.opening == opening].sum(axis=0)
+    of_cap = mesh.area_vectors_mm2()[mesh.opening == opening]
+    vectors, areas = of_cap.sum(axis=0), np.linalg.norm(of_cap, axis=1)
     edges = open_edges(cap)
     rim = np.unique(edges)
     edge_mm = float(np.linalg.norm(np.diff(mesh.points_mm[edges], axis=1), axis=2).mean())
     rings = max(1, round(length_mm / edge_mm))
-    shift = length_mm * vectors / np.linalg.norm(vectors)
+    normal = vectors / np.linalg.norm(vectors)
+    middle = np.average(mesh.centroids_mm()[mesh.opening == opening], axis=0, weights=areas)
+
+    def moved(rows: NDArray[np.int64], part: float) -> NDArray[np.float64]:
+        """Points by a part of the way."""
+        return _along_arc(mesh.points_mm[rows] - middle, normal, part * length_mm, bend_per_mm) + middle
 
     points = mesh.points_mm.copy()
     inner = np.setdiff1d(cap, rim)
-    points[inner] += shift
-    steps = np.arange(1, rings + 1)[:, None, None] / rings * shift
+    points[inner] = moved(inner, 1.0)
     ring = np.full((rings + 1, len(points)), -1)
     ring[0, rim] = rim
     ring[1:, rim] = len(points) + np.arange(rings * len(rim)).reshape(rings, -1)
-    points = np.concatenate([points, (points[rim] + steps).reshape(-1, 3)])
+    points = np.concatenate([points, *(moved(rim, (k + 1) / rings) for k in range(rings))])
 
     a, b = ring[:, edges[:, 0]], ring[:, edges[:, 1]]  # the cap's direction; the wall's is the other one
     low_a, low_b, high_a, high_b = (part.ravel() for part in (a[:-1], b[:-1], a[1:], b[1:]))
     tube = np.concatenate([np.stack([low_a, low_b, high_b], axis=1), np.stack([low_a, high_b, high_a], axis=1)])
-    moved = np.where(np.isin(cap, rim), ring[-1][cap], cap)
-    triangles = np.concatenate([mesh.triangles[mesh.opening != opening], tube, moved])
+    outer = np.where(np.isin(cap, rim), ring[-1][cap], cap)
+    triangles = np.concatenate([mesh.triangles[mesh.opening != opening], tube, outer])
     tags = np.concatenate(
         [
             mesh.opening[mesh.opening != opening],
             np.full(len(tube), WALL, np.int8),
-            np.full(len(moved), opening, np.int8),
+            np.full(len(outer), opening, np.int8),
         ]
     )
     return Mesh(points, triangles.astype(np.int64), tags)
+
+
+def _along_arc(
+    places: NDArray[np.float64], normal: NDArray[np.float64], way_mm: float, bend_per_mm: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Places around the middle of a cap, (n, 3), moved along a circle that begins along the cap's normal."""
+    sideways = bend_per_mm - bend_per_mm @ normal * normal
+    bend = float(np.linalg.norm(sideways))
+    if bend * way_mm < 1e-6:
+        return np.asarray(places + way_mm * normal)
+    inwards, turn = sideways / bend, way_mm * bend
+    ahead, aside = places @ normal, places @ inwards - 1 / bend
+    by = np.outer(ahead * (np.cos(turn) - 1) - aside * np.sin(turn), normal)
+    return np.asarray(places + by + np.outer(ahead * np.sin(turn) + aside * (np.cos(turn) - 1), inwards))
 
 
 def place_of_collision(mesh: Mesh, extended: Mesh) -> NDArray[np.float64] | None:

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tips: in place of the rounded tip that a cut takes off a blunt end of a lumen, a tube of the same volume.
+
+Blur, and the smoothing of the wall, round a blunt end off over one to two voxels, which are up to a radius of a thin
+vessel. No section there is as large as the vessel, though the vessel was. A tube with the section of the cut takes the
+place of the tip, bent as the vessel is; with the same volume it is shorter than the tip. An end that tapers is no tube,
+and what is cut off there is lost.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.files.mesh import Mesh, words_mm
+from pipeline.geometry.branches.openings import Cut
+from pipeline.geometry.surface.extension import extend, place_of_collision
+
+MOST_RADII = 1.0
+"""A tip is no longer, in radii of the vessel: the tube with its volume."""
+NEAR_RADII = 4.0
+"""What a cut took off is looked at so far around it: a tip that reaches farther is not blunt."""
+MOST_BENT = 0.4
+"""Radius of a tube over that of its bend, at most."""
+BLUNT = 0.58
+"""A tip is blunt that fills so much of the cylinder of its height on the cut: half a ball fills 2/3, a paraboloid 1/2,
+a cone 1/3."""
+
+
+@dataclass(frozen=True)
+class Tip:
+    """What a cut took off a blunt end.
+
+    Attributes
+    ----------
+    opening : id of the cap.
+    volume_mm3 : of the tip.
+    bend_per_mm : (3,) how the vessel is bent there, as of a :class:`Cut`.
+    record : of the end that was cut, which :func:`with_whole_tips` completes.
+    """
+
+    opening: int
+    volume_mm3: float
+    bend_per_mm: NDArray[np.float64]
+    record: dict[str, Any]
+
+
+def blunt_tip(before: Mesh, after: Mesh, cut: Cut, opening: int, record: dict[str, Any]) -> Tip | None:
+    """The tip that a cut took off, where it is blunt and no longer than the vessel is thick.
+
+    Where a plane ends the vessel aslant, as at a bend, the height of the tip is that above a plane as much aslant.
+
+    Parameters
+    ----------
+    before, after : the closed surface with and without what lies beyond the cut.
+    cut : where.
+    opening : id of the cap.
+    record : of the cut: ``radius_mm`` and ``volume_mm3``.
+    """
+    radius_mm, volume_mm3 = record["radius_mm"], record["volume_mm3"]
+    length_mm = volume_mm3 / (np.pi * radius_mm**2)
+    gone = _gone(before, after, cut.centre_mm, NEAR_RADII * radius_mm)
+    part = before.triangles[gone[before.triangles].all(axis=1)]
+    if length_mm > MOST_RADII * radius_mm or not len(part):
+        return None
+    corners = before.points_mm[part] - cut.centre_mm
+    facing = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]) @ cut.normal / 2
+    places = corners.mean(axis=1)
+    aside = places - np.outer(places @ cut.normal, cut.normal)
+    aslant = 4 * (facing * (places @ cut.normal)) @ aside / (np.pi * radius_mm**4)
+    away = before.points_mm[gone] - cut.centre_mm
+    height_mm = float((away @ (cut.normal - aslant)).max())
+    if length_mm < BLUNT * height_mm:
+        return None
+    return Tip(opening, volume_mm3, _of_tube(cut.bend_per_mm, radius_mm), record)
+
+
+def _of_tube(bend_per_mm: NDArray[np.float64], radius_mm: float) -> NDArray[np.float64]:
+    """A bend that a tube of a radius can have."""
+    return bend_per_mm / max(1.0, float(np.linalg.norm(bend_per_mm)) * radius_mm / MOST_BENT)
+
+
+def _gone(before: Mesh, after: Mesh, centre_mm: NDArray[np.float64], reach_mm: float) -> NDArray[np.bool_]:
+    """Which points of a surface another one lacks, of those that lie near a place, (n,)."""
+    gone, kept = (np.linalg.norm(mesh.points_mm - centre_mm, axis=1) < reach_mm for mesh in (before, after))
+    near = np.ascontiguousarray(before.points_mm[gone]).view("V24").ravel()
+    others = np.ascontiguousarray(after.points_mm[kept]).view("V24").ravel()
+    gone[gone] = ~np.isin(near, others)
+    return gone
+
+
+def with_whole_tips(mesh: Mesh, tips: Sequence[Tip], log: logging.Logger) -> Mesh:
+    """The surface with tubes in place of the blunt tips that were cut off, but where one would meet the wall.
+
+    Parameters
+    ----------
+    mesh : closed, with a cap at each opening.
+    tips : whose records get the length of the tube, and no longer count its volume as cut off.
+    log : gets a line for each tube.
+    """
+    for tip in tips:
+        cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == tip.opening].sum(axis=0)))
+        length_mm = tip.volume_mm3 / cap_mm2
+        longer = extend(mesh, tip.opening, length_mm, tip.bend_per_mm)
+        if place_of_collision(mesh, longer) is not None:
+            continue
+        tip.record["tube_mm"] = length_mm
+        tip.record["volume_mm3"] -= longer.volume_mm3() - mesh.volume_mm3()
+        mesh, where = longer, words_mm(np.array(tip.record["place_mm"]))
+        log.info("end at %s: in place of its rounded tip a tube of %.2f mm", where, length_mm)
+    return mesh
