@@ -65,7 +65,7 @@ def make_opening_pass(
             n, later = node[m], min(m + AHEAD, len(node) - 1)
             if not even:
                 for i in range(q - 1):
-                    prefetch(f, np.intp(addresses[i * len(node) + later]))
+                    prefetch(f, addresses[i * len(node) + later])
             g = opposite(load(f, n, stride)) if even else gather(f, link_address(addresses, m, len(node)), n)
             flow = flow_at(g, force)
             for k in range(first[m], first[m + 1]):
