@@ -15,16 +15,7 @@ from solver.run.expected import speed_at_openings_m_s
 from solver.run.expected_flow import ExpectedFlow, wall_radius_mm
 from solver.run.schedule import Schedule, make_schedule, rows_per_cycle
 from solver.run.settings import SolveSettings
-from solver.run.settling_time import (
-    CALM,
-    CORRECTED_BESIDE,
-    CORRECTED_SAC,
-    LIVELY,
-    TURNED,
-    Settling,
-    profile,
-    standing_wave,
-)
+from solver.run.settling_time import CALM, CORRECTED_BESIDE, LIVELY, TURNED, Settling, profile, standing_wave
 from solver.run.units import Units
 
 SETTLING, TURNING = (9.0, 5.8, 9.9), 0.036
@@ -186,7 +177,7 @@ def _settling_with_openings(nodes: Nodes, settings: SolveSettings, flow: Expecte
     in_sac = widest_mm > SAC * max(o.radius_mm for o in nodes.openings)
     if not (narrow_inlet or narrowing > WIDER or in_sac):
         return settling
-    corrected = CORRECTED_SAC if in_sac else CORRECTED_BESIDE
+    corrected = settling.corrected if in_sac else CORRECTED_BESIDE
     return replace(settling, spread=LIVELY if reynolds > SLOW else CALM, corrected=corrected)
 
 

@@ -39,10 +39,9 @@ DOUBT = 0.4
 It grows with the log of how much farther it goes: what is left settles no faster than what was seen."""
 LEAST_ROWS = 5
 """Rows after the ramp before which they tell nothing."""
-STANDS, FEWEST, FASTER = 0.6, 4, 0.2
-"""Part of the fall of the residual that, once it is seen, tells as much of its rate as the forecast does; rows from
-which a rate is taken; and logarithm of what the rest of a fall is faster by than what was seen, per part that is done.
-"""
+STANDS, FEWEST = 0.6, 4
+"""Part of the fall of the residual that, once it is seen, tells as much of its rate as the forecast does; and rows from
+which a rate is taken."""
 CORNER_LOOPS = 2.3
 """Time to compile loops of 27 velocities with cumulants over that of 19: 28 s against 12 beside other programs."""
 
@@ -114,7 +113,7 @@ def settling_from_flow(rows: Sequence[Row], expected: float, tolerance: float) -
     last, whole = float(recent.mean()) + rise * (len(recent) - 1) / 2, residual[1] - end
     done = min(max((residual[1] - last) / whole, 0.0), 1.0)
     seen = done / (done + STANDS) if rise < -error else 0.0
-    rate = np.exp(seen * log(max(-rise, 1e-30) / interval) + (1 - seen) * log(whole / expected) + FASTER * done)
+    rate = np.exp(seen * log(max(-rise, 1e-30) / interval) + (1 - seen) * log(whole / expected))
     return float(max(0.0, (last - end) / rate) + interval / 2)  # it ends at a row
 
 
