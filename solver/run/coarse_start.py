@@ -203,7 +203,9 @@ def from_coarser(simulation: Run) -> tuple[Coarse, Start] | None:
         )
         start = coarse.begin()
     except (NotHalved, DivergenceError) as reason:
-        simulation.log.info("note: no start from twice the spacing: %s", reason)
+        simulation.log.info(
+            "note: at %.3g mm the flow begins at rest, no start from twice the spacing: %s", nodes.spacing_mm, reason
+        )
         return None
     simulation.time_left.compiled_s = coarse.run.time_left.compiled_s
     rows, expected = coarse.run.monitor.rows, simulation.expected_from(start).steps
