@@ -38,6 +38,7 @@ from pipeline.geometry.branches import ends as branch_ends  # noqa: E402
 from pipeline.geometry.branches.openings import Cut  # noqa: E402
 from pipeline.geometry.closed_surface import Surface  # noqa: E402
 from pipeline.geometry.surface.clip import ClipError, cut_end, section_mm2  # noqa: E402
+from pipeline.geometry.surface.volumes import share_lost  # noqa: E402
 from pipeline.stages.surface import extract_surface  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
 from tests.support.drawn_ends import LOWER, DrawnTube, draw  # noqa: E402
@@ -47,20 +48,33 @@ AREA, DEGREES = 0.10, 10.0
 FULL, STEP_RADII, REACH_RADII = 0.95, 0.05, 12.0
 
 
-def drawn(seed: int) -> dict[str, Any]:
+def drawn(seed: int, folder: Path | None) -> dict[str, Any]:
     """One drawn tube, from its image to its surface."""
     tube = draw(seed)
     found: dict[str, Any] = {"seed": seed, "kinds": [end.kind for end in tube.ends], "true_mm3": tube.volume_mm3}
-    given = {"lower": LOWER} if "fading" in found["kinds"] else {}
     try:
-        filtered = vessel.filter_image(tube.image)
-        lumen = vessel.segment(filtered, tube.image, "CT", seeds_mm=[tube.seed_mm.tolist()], **given)
-        surface = vessel.surface(lumen)
+        occupancy, volume_mm3 = _lumen(tube, folder and folder / f"{seed}.nrrd")
+        surface = extract_surface(occupancy, SurfaceSettings(), LOG, volume_mm3)
     except StageError as error:
         return found | {"refusal": str(error)}
-    found["radius_voxels"] = float(tube.radii_mm.max() / filtered.spacing_mm[0])
+    found["radius_voxels"] = float(tube.radii_mm.max() / occupancy.spacing_mm[0])
     found |= {key: surface.quality[key] for key in ("mask_volume_mm3", "volume_mm3", "round_ends")}
-    return found | {"ends": [_end(tube, surface, k) for k in (0, 1)]}
+    return found | {"share_lost": share_lost(surface.quality), "ends": [_end(tube, surface, k) for k in (0, 1)]}
+
+
+def _lumen(tube: DrawnTube, kept: Path | None) -> tuple[Volume, float]:
+    """The lumen of a drawn tube and its volume, mm3: as it was kept, or from the image."""
+    beside = kept and kept.with_suffix(".json")
+    if kept and beside and beside.exists():
+        return Volume.read(kept), float(json.loads(beside.read_text(encoding="utf-8")))
+    given = {"lower": LOWER} if any(end.kind == "fading" for end in tube.ends) else {}
+    filtered = vessel.filter_image(tube.image)
+    found = vessel.segment(filtered, tube.image, "CT", seeds_mm=[tube.seed_mm.tolist()], **given)
+    volume_mm3 = 1000 * float(found.record["volume_ml"])
+    if kept and beside:
+        found.occupancy.write(kept)
+        beside.write_text(json.dumps(volume_mm3), encoding="utf-8")
+    return found.occupancy, volume_mm3
 
 
 def _end(tube: DrawnTube, surface: Surface, number: int) -> dict[str, Any]:
@@ -89,7 +103,7 @@ def _end(tube: DrawnTube, surface: Surface, number: int) -> dict[str, Any]:
 
 
 def tell_drawn(records: list[dict[str, Any]]) -> str:
-    """A row for each kind of end; ends at the border are those that the border did not cut into openings."""
+    """A row for each kind of end that was cut; where the border is the opening, nothing is."""
     kinds: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for record in records:
         for end in record.get("ends", ()):
@@ -97,6 +111,8 @@ def tell_drawn(records: list[dict[str, Any]]) -> str:
     rows = []
     for kind, ends in sorted(kinds.items()):
         cut = [end for end in ends if end["open"] and end["cut"]]
+        if not cut:
+            continue
         mean = {key: float(np.mean([end[key] for end in cut])) for key in ("degrees", "lost_radii", "depth_radii")}
         rows.append(
             [
@@ -196,12 +212,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="of inputs")
     parser.add_argument("--results", type=Path, help="folder with theirs")
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 0), help="first, and the one after the last")
+    parser.add_argument("--lumens", type=Path, help="folder that keeps lumens of drawn tubes for another version")
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--commit", help="of what was run, where git cannot tell it")
     options = parser.parse_args()
     LOG.addHandler(logging.NullHandler())
     LOG.propagate = False
-    tubes = [drawn(seed) for seed in range(*options.seeds)]
+    tubes = [drawn(seed, options.lumens) for seed in range(*options.seeds)]
     inputs = {name: of_input(options.results / name) for name in options.names}
     for made in (tell_drawn(tubes) if tubes else "", tell_inputs(inputs) if inputs else ""):
         print(made, end="\n\n")

@@ -80,9 +80,9 @@ class SurfaceSettings(Section):
     side_branches: SideBranches = SideBranches()
     cut_radii: NonNegative | None = Field(
         None,
-        description="an end is cut at least this many local radii from the tip of the vessel; none: as near to the tip as"
-        " the section is as large and round as behind, and of a lumen the tip beyond, where it is blunt, becomes a tube of"
-        " its volume",
+        description="an end is cut at least this many local radii from the tip of the vessel; none: as near to the tip"
+        " as the section is as large and round as behind, and of a lumen the tip beyond, where it is blunt, becomes a"
+        " tube of its volume",
     )
     cut_roundness: Annotated[float, Field(gt=0, le=1)] = Field(
         0.8, description="and where its section is at least so round (ratio of its axes) as those of the vessel behind"

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.geometry.branches.openings import Cut
-from pipeline.geometry.surface.extension import extend, place_of_collision
+from pipeline.geometry.surface.clip import open_edges
+from pipeline.geometry.surface.extension import extend, mean_edge_mm, place_of_collision
 
 MOST_RADII = 1.0
 """A tip is no longer, in radii of the vessel: the tube with its volume."""
@@ -25,6 +26,8 @@ NEAR_RADII = 4.0
 """What a cut took off is looked at so far around it: a tip that reaches farther is not blunt."""
 MOST_BENT = 0.4
 """Radius of a tube over that of its bend, at most."""
+LEAST_EDGES = 0.25
+"""A tube is that long at least, in edges of its rim: the triangles of a shorter one would be needles."""
 BLUNT = 0.58
 """A tip is blunt that fills so much of the cylinder of its height on the cut: half a ball fills 2/3, a paraboloid 1/2,
 a cone 1/3."""
@@ -93,7 +96,8 @@ def _gone(before: Mesh, after: Mesh, centre_mm: NDArray[np.float64], reach_mm: f
 
 
 def with_whole_tips(mesh: Mesh, tips: Sequence[Tip], log: logging.Logger) -> Mesh:
-    """The surface with tubes in place of the blunt tips that were cut off, but where one would meet the wall.
+    """The surface with tubes in place of the blunt tips that were cut off, but where one would meet the wall
+    or be too short to be meshed.
 
     Parameters
     ----------
@@ -102,8 +106,10 @@ def with_whole_tips(mesh: Mesh, tips: Sequence[Tip], log: logging.Logger) -> Mes
     log : gets a line for each tube.
     """
     for tip in tips:
-        cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == tip.opening].sum(axis=0)))
-        length_mm = tip.volume_mm3 / cap_mm2
+        cap = mesh.opening == tip.opening
+        length_mm = tip.volume_mm3 / float(np.linalg.norm(mesh.area_vectors_mm2()[cap].sum(axis=0)))
+        if length_mm < LEAST_EDGES * mean_edge_mm(mesh, open_edges(mesh.triangles[cap])):
+            continue
         longer = extend(mesh, tip.opening, length_mm, tip.bend_per_mm)
         if place_of_collision(mesh, longer) is not None:
             continue

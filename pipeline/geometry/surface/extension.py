@@ -40,8 +40,7 @@ def extend(mesh: Mesh, opening: int, length_mm: float, bend_per_mm: NDArray[np.f
     vectors, areas = of_cap.sum(axis=0), np.linalg.norm(of_cap, axis=1)
     edges = open_edges(cap)
     rim = np.unique(edges)
-    edge_mm = float(np.linalg.norm(np.diff(mesh.points_mm[edges], axis=1), axis=2).mean())
-    rings = max(1, round(length_mm / edge_mm))
+    rings = max(1, round(length_mm / mean_edge_mm(mesh, edges)))
     normal = vectors / np.linalg.norm(vectors)
     middle = np.average(mesh.centroids_mm()[mesh.opening == opening], axis=0, weights=areas)
 
@@ -70,6 +69,11 @@ def extend(mesh: Mesh, opening: int, length_mm: float, bend_per_mm: NDArray[np.f
         ]
     )
     return Mesh(points, triangles.astype(np.int64), tags)
+
+
+def mean_edge_mm(mesh: Mesh, edges: NDArray[np.int64]) -> float:
+    """Mean length of edges, (k, 2) rows of points."""
+    return float(np.linalg.norm(np.diff(mesh.points_mm[edges], axis=1), axis=2).mean())
 
 
 def _along_arc(
