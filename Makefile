@@ -79,7 +79,7 @@ schema: .venv/.run
 	$(BIN)/python -m pipeline.case.settings.reference config/case.schema.json config/cases/demo.yaml > .venv/demo.yaml
 	mv .venv/demo.yaml config/cases/demo.yaml
 	$(BIN)/python -m pipeline.network.network_file > config/network.schema.json
-	$(BIN)/python -m pipeline.network.reference config/network.schema.json > docs/network-keys.md
+	$(BIN)/python -m pipeline.network.key_page config/network.schema.json > docs/network-keys.md
 
 .venv/.venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

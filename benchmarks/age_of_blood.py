@@ -42,7 +42,7 @@ from solver.domain import nodes as node_files  # noqa: E402
 from solver.domain.nodes import Nodes  # noqa: E402
 from solver.run.flow_file import Flow, read_flow  # noqa: E402
 from solver.transport.carry import carry  # noqa: E402
-from solver.transport.settings import TransportSettings  # noqa: E402
+from solver.transport.scalar_settings import TransportSettings  # noqa: E402
 from tests.support.drawn_flows import DENSITY, VISCOSITY, drawn_flow  # noqa: E402
 from validation.random_walk import ages_by_walkers, by_age, compared  # noqa: E402
 

@@ -47,9 +47,9 @@ from pipeline.haemodynamics.wall_shear_stress import Wall  # noqa: E402
 from pipeline.members.in_memory import nodes_across  # noqa: E402
 from pipeline.members.member import Case, MemberInput, computed  # noqa: E402
 from pipeline.stages.uncertainty import uncertainty  # noqa: E402
+from pipeline.uncertainty.banded_figures import Figure, figures_of, with_blur  # noqa: E402
 from pipeline.uncertainty.bands import Members, bands  # noqa: E402
 from pipeline.uncertainty.coarse_spacing import ORDER, ORDER_OF_PEAKS  # noqa: E402
-from pipeline.uncertainty.figures import Figure, figures_of, with_blur  # noqa: E402
 from pipeline.uncertainty.sources import Variable, variables_of, with_variation  # noqa: E402
 from pipeline.uncertainty.wall_field import opening_of, rows_on_wall  # noqa: E402
 from pipeline.uncertainty.wall_precision import ROUGH, WallPrecision  # noqa: E402

@@ -20,10 +20,10 @@ from solver.boundary.waveform import Waveforms, steady
 from solver.boundary.windkessel import PASCAL_S_M3_PER_MMHG_S_ML
 from solver.coupling.coupling import LEAST_EXCHANGES, Cap, Coupling
 from solver.kernels.collision import relaxation_rates
+from solver.network.arterial_walls import ElasticWall
 from solver.network.network import Network, Segment
-from solver.network.openings import Coupled, FlowInlet, MatchedWindkessel, Terminal
+from solver.network.network_ends import Coupled, FlowInlet, MatchedWindkessel, Terminal
 from solver.network.run import NetworkRun, Numerics
-from solver.network.walls import ElasticWall
 from solver.run.boundary_schedule import make_boundary_schedule
 from solver.run.settings import InletSettings, OutletSettings
 from solver.run.units import Units

@@ -47,7 +47,7 @@ from pipeline.case.settings.geometry import SurfaceSettings  # noqa: E402
 from pipeline.case.settings.reduced import ReducedSettings  # noqa: E402
 from pipeline.case.settings.yaml_file import read_yaml  # noqa: E402
 from pipeline.case.shapes import Stenosis  # noqa: E402
-from pipeline.geometry.branches.tree import Tree  # noqa: E402
+from pipeline.geometry.branches.vessel_tree import Tree  # noqa: E402
 from pipeline.geometry.closed_surface import Surface  # noqa: E402
 from pipeline.geometry.lattice.node_arrays import decompose  # noqa: E402
 from pipeline.members.in_memory import nodes_across  # noqa: E402

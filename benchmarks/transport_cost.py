@@ -23,13 +23,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from solver.backends.lattice import PRECISIONS, build_lattice  # noqa: E402
+from solver.backends.scalar_driver import TransportDriver  # noqa: E402
 from solver.backends.scalar_lattice import ScalarLattice, scalar_lattice  # noqa: E402
-from solver.backends.transport_driver import TransportDriver  # noqa: E402
 from solver.domain.nodes import Nodes  # noqa: E402
 from solver.kernels.collision import relaxation_rates  # noqa: E402
 from solver.run.setup import make_driver  # noqa: E402
 from solver.transport.carrier import Carrier  # noqa: E402
-from solver.transport.setup import make_transport_driver  # noqa: E402
+from solver.transport.scalar_setup import make_transport_driver  # noqa: E402
 from tests.support.geometries import pipe  # noqa: E402
 
 TAU, MEAN, DIFFUSIVITY = 0.55, 0.025, 0.004

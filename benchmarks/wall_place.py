@@ -34,9 +34,9 @@ from pipeline.case.settings.uncertainty import UncertaintySettings  # noqa: E402
 from pipeline.files.mesh import Mesh  # noqa: E402
 from pipeline.haemodynamics.wall_shear_stress import Wall  # noqa: E402
 from pipeline.members.member import Case, surface_of  # noqa: E402
+from pipeline.uncertainty.banded_figures import Figure  # noqa: E402
 from pipeline.uncertainty.bands import Members, bands  # noqa: E402
 from pipeline.uncertainty.design import design  # noqa: E402
-from pipeline.uncertainty.figures import Figure  # noqa: E402
 from pipeline.uncertainty.sources import variables_of  # noqa: E402
 from pipeline.uncertainty.wall_precision import WallPrecision  # noqa: E402
 from solver.domain.nodes import Opening  # noqa: E402

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
     from pipeline.files.mesh import Mesh
     from pipeline.files.volume import Volume
-    from pipeline.geometry.branches.tree import Tree
+    from pipeline.geometry.branches.vessel_tree import Tree
     from pipeline.geometry.closed_surface import Surface
     from pipeline.geometry.lattice.tagged_lattice import Lattice
     from pipeline.stages.import_mask import ImportedMask
@@ -59,7 +59,7 @@ HOMES = {
     ),
     "pipeline.files.mesh": ("Mesh",),
     "pipeline.files.volume": ("Volume",),
-    "pipeline.geometry.branches.tree": ("Tree",),
+    "pipeline.geometry.branches.vessel_tree": ("Tree",),
     "pipeline.geometry.closed_surface": ("Surface",),
     "pipeline.geometry.lattice.tagged_lattice": ("Lattice",),
     "pipeline.stages.import_mask": ("ImportedMask",),

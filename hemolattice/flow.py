@@ -13,7 +13,7 @@ from hemolattice.vessel import LOG
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.flow import PostprocessSettings, SolveSettings
 from pipeline.case.settings.geometry import DecomposeSettings, VoxelizeSettings
-from pipeline.geometry.branches.tree import Tree
+from pipeline.geometry.branches.vessel_tree import Tree
 from pipeline.geometry.closed_surface import Surface
 from pipeline.geometry.lattice import node_arrays
 from pipeline.geometry.lattice.spacing import Narrowest, choose_spacing

@@ -16,8 +16,8 @@ from pipeline.files.mask_file import GivenMask
 from pipeline.files.surface_file import read_surface_file
 from pipeline.files.volume import Volume
 from pipeline.filtering.region import find_region
-from pipeline.geometry.branches.tree import Tree
 from pipeline.geometry.branches.tree_tracing import trace_tree
+from pipeline.geometry.branches.vessel_tree import Tree
 from pipeline.geometry.closed_surface import Surface
 from pipeline.geometry.given_surface import GivenSurface
 from pipeline.stages import filter as filtering

@@ -11,7 +11,7 @@ import pytest
 from pipeline.case import case_file
 from pipeline.case.settings.reference import settings_page
 from pipeline.network import network_file
-from pipeline.network.reference import keys_page
+from pipeline.network.key_page import keys_page
 from solver.runtime.sources import ROOMS, ROOT, imports
 from validation.architecture import arrows, floor, modules, modules_used
 
@@ -22,8 +22,8 @@ PIPELINE_MAY_USE = {
     "backends": {"cost", "cuda"},
     "boundary": {"curves", "opening_settings", "waveform", "windkessel"},
     "coupling": {"around", "coupling"},
-    "network": {"cycles", "network", "openings", "results", "run", "walls"},
-    "transport": {"carry", "run", "settings"},
+    "network": {"arterial_walls", "cycles", "last_cycle", "network", "network_ends", "run"},
+    "transport": {"carry", "scalar_run", "scalar_settings"},
     "run": {
         "blood",
         "checkpoint",
@@ -60,6 +60,17 @@ def test_no_room_uses_one_above_it_or_beside_it():
 def test_every_module_lives_in_a_room():
     beside = {top: {file.name for file in (ROOT / top).glob("*.py")} for top in ("solver", "pipeline")}
     assert beside == {"solver": {"__init__.py", "__main__.py"}, "pipeline": {"__init__.py"}}
+
+
+def test_modules_of_a_package_have_names_of_their_own():
+    """But for a stage and the settings of its section, and for what both backends have."""
+    pairs = [{"pipeline/stages", "pipeline/case/settings"}, {"solver/backends/cpu", "solver/backends/cuda"}]
+    for top in ("pipeline", "solver"):
+        folders: dict[str, set[str]] = {}
+        for file in modules(top):
+            if file.name != "__init__.py":
+                folders.setdefault(file.name, set()).add(named(file.parent))
+        assert not {name: found for name, found in folders.items() if len(found) > 1 and found not in pairs}
 
 
 def test_no_import_goes_in_a_circle():

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.reporting import cohort_page
-from pipeline.reporting.page import embed, fill
+from pipeline.reporting.report_page import embed, fill
 from validation.goals import Goal, bound, number
 from validation.record_pages import made_by, result_of
 

@@ -20,8 +20,8 @@ from pipeline.case import beside
 from pipeline.case.cohort_table import TableRow, read_table
 from pipeline.case.coupled import mistake_in, with_blood, with_waveforms
 from pipeline.case.lattice_needs import lattice_needs, spacing_needs
-from pipeline.case.limits import of_blood, refusals
 from pipeline.case.merging import dotted, merged, place_of
+from pipeline.case.range_checks import of_blood, refusals
 from pipeline.case.settings.base import Name, Positive, Section, dotted_keys, existing, parse, shipped
 from pipeline.case.settings.cluster import ClusterSettings
 from pipeline.case.settings.images import GrownRegion, Seeds

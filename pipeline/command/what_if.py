@@ -11,7 +11,7 @@ from pipeline.case.settings.base import parse
 from pipeline.command.cases import name_of
 from pipeline.reduced.answer import Answer, What, answered
 from pipeline.reduced.model import Behind, Held, Law, ReducedModel, Share
-from pipeline.reduced.pulse import Pulse, pulsed
+from pipeline.reduced.pulsatile_model import Pulse, pulsed
 from pipeline.workflow.recovery import RESULTS
 from solver.boundary.waveform import interpolated, read_samples
 from solver.runtime.errors import StageError

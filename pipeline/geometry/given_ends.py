@@ -14,7 +14,14 @@ from scipy.spatial import cKDTree
 
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
-from pipeline.geometry.branches.centreline import Branch, Centreline, Ends, find_ends, nearest_ends, trace_centreline
+from pipeline.geometry.branches.centreline_graph import (
+    Branch,
+    Centreline,
+    Ends,
+    find_ends,
+    nearest_ends,
+    trace_centreline,
+)
 from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, Cutting, close_on_request, closed_ends, cut_ends, lost_at
 from pipeline.geometry.branches.frayed_ends import without_frayed_ends
 from pipeline.geometry.branches.openings import Cut

@@ -15,11 +15,11 @@ from pipeline.haemodynamics.tree_waveforms import Waveforms
 from pipeline.network.case_network import by_side, fitting
 from pipeline.network.for_solver import ML
 from pipeline.network.network_file import Network
-from pipeline.network.paths import Ways, distance_mm, first_inlet, ways_from
 from pipeline.network.walls import wave_speed_m_s
+from pipeline.network.ways import Ways, distance_mm, first_inlet, ways_from
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.network import network as si
-from solver.network.walls import along
+from solver.network.arterial_walls import along
 
 Reals = NDArray[np.float64]
 

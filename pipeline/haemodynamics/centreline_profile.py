@@ -12,7 +12,7 @@ from solver.boundary.windkessel import PASCAL_PER_MMHG
 if TYPE_CHECKING:  # SciPy, and thinning, which those who read numbers do not need
     from scipy.sparse import csr_array
 
-    from pipeline.geometry.branches.tree import Branch
+    from pipeline.geometry.branches.vessel_tree import Branch
     from pipeline.haemodynamics.accumulator import Fields
     from pipeline.haemodynamics.sections import Stations
 

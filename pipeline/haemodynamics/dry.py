@@ -14,7 +14,7 @@ from solver.domain.nodes import Nodes
 from solver.run.forecast import MIN_NODES_ACROSS
 
 if TYPE_CHECKING:
-    from pipeline.geometry.branches.tree import Branch
+    from pipeline.geometry.branches.vessel_tree import Branch
 
 REACH = 2.0
 """A wall that is farther from all fluid nodes, in spacings, surrounds none: the next node is nearer than sqrt(3)."""

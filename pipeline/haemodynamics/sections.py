@@ -23,7 +23,7 @@ from pipeline.haemodynamics.wall_shear_stress import Wall, place_at
 from solver.domain.nodes import Nodes
 
 if TYPE_CHECKING:  # thinning and its libraries, which those who read numbers do not need
-    from pipeline.geometry.branches.tree import Branch
+    from pipeline.geometry.branches.vessel_tree import Branch
 
 STEP_RADII, STEP_SPACINGS = 0.5, 2.0
 """Distance of neighbouring stations along a branch, in radii of the vessel, but at least so many spacings."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.haemodynamics.arterial_tree import Tree
-from solver.network.results import TreeResult
+from solver.network.last_cycle import TreeResult
 
 MASS = 1e-8
 """Of the inflow of a cycle; the scheme keeps it to round-off."""

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.network.results import TreeResult
+from solver.network.last_cycle import TreeResult
 from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
 from solver.runtime.errors import StageError
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solver.domain.nodes import Opening
 from solver.transport.carry import Carried
-from solver.transport.run import Settled, Washed
+from solver.transport.scalar_run import Settled, Washed
 
 APPEARS = 0.1
 """Part of the largest concentration at which a bolus counts as there."""

@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.case.settings.flow import PostprocessSettings, SolveSettings
 from pipeline.case.settings.geometry import DecomposeSettings
 from pipeline.files.mesh import Mesh
-from pipeline.geometry.branches.tree import Branch
+from pipeline.geometry.branches.vessel_tree import Branch
 from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.lattice.spacing import Spacing
 from pipeline.haemodynamics.indices import monitored_flows_ml_s

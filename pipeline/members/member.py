@@ -24,9 +24,9 @@ from pipeline.geometry.lattice.grid import read_patches
 from pipeline.members.in_memory import nodes_across, nodes_of, results_of
 from pipeline.members.start import start_from
 from pipeline.stages.postprocess import Results
+from pipeline.uncertainty.banded_figures import figures_of
 from pipeline.uncertainty.coarse_spacing import LEAST_ACROSS, ratio_of
 from pipeline.uncertainty.design import design
-from pipeline.uncertainty.figures import figures_of
 from pipeline.uncertainty.member_file import Member
 from pipeline.uncertainty.sources import Variable, variables_of, with_variation
 from pipeline.uncertainty.wall_field import moved, random_field, rows_on_wall

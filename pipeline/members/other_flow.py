@@ -21,8 +21,8 @@ from pipeline.case.settings.reduced import ReducedSettings
 from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh, read_openings
 from pipeline.geometry.branches.branch_files import read_branches
-from pipeline.geometry.branches.tree import Branch
 from pipeline.geometry.branches.tree_tracing import trace_tree
+from pipeline.geometry.branches.vessel_tree import Branch
 from pipeline.geometry.lattice.grid import read_patches
 from pipeline.members.in_memory import nodes_across, nodes_of, results_of
 from pipeline.members.start import start_from

@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.network.for_solver import segment_in_si
 from pipeline.network.network_file import Segment
 from pipeline.network.walls import wave_speed_m_s
-from solver.network.walls import along
+from solver.network.arterial_walls import along
 
 AORTA_M_S, ARM_M_S, LEG_M_S = (6.15, 0.092), (9.98, 0.048), (7.91, 0.056)
 """Pulse wave velocity at birth, m/s, and its rise a year: y = 9.2 x + 615, 4.8 x + 998 and 5.6 x + 791 cm/s at x years,

@@ -8,12 +8,12 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from pipeline.case.settings.base import MAX_MISTAKES
+from pipeline.network.arterial_ranges import RANGES, Quantity
 from pipeline.network.for_solver import PASCAL_S_M3, impedance_pa_s_m3, segment_in_si
-from pipeline.network.limits import RANGES, Quantity
+from pipeline.network.network_ends import ByArea, Matched, Rcr, Reflection, Resistance
 from pipeline.network.network_file import Network, Segment
-from pipeline.network.openings import ByArea, Matched, Rcr, Reflection, Resistance
 from pipeline.network.walls import misfits, scaled, wave_speed_m_s
-from solver.network.walls import along
+from solver.network.arterial_walls import along
 from solver.runtime.errors import StageError
 
 

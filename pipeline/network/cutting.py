@@ -8,7 +8,7 @@ import numpy as np
 from pipeline.network.for_solver import segment_in_si
 from pipeline.network.network_file import Segment
 from pipeline.network.walls import Ends, thickness_m
-from solver.network.walls import along
+from solver.network.arterial_walls import along
 
 PLACES = 33
 """Radii of a piece that is no straight cone, evenly spaced."""

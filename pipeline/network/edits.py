@@ -10,8 +10,8 @@ from pipeline.network.ageing import faster, is_elastic, stiffness_factor, widene
 from pipeline.network.checks import fits, members, misfits, near_names
 from pipeline.network.cutting import cut, require_room, swollen
 from pipeline.network.for_solver import segment_in_si
+from pipeline.network.network_ends import Matched, Pressure, Rcr, Reflection, Resistance, Terminal
 from pipeline.network.network_file import Network, Segment, StenosisKeys
-from pipeline.network.openings import Matched, Pressure, Rcr, Reflection, Resistance, Terminal
 from pipeline.network.removal import remove, stated_terminals
 from pipeline.network.walls import wave_speed_m_s
 from solver.runtime.errors import StageError

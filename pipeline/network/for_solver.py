@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.network import openings as keys
+from pipeline.network import network_ends as keys
 from pipeline.network.network_file import LossKeys, Network, Segment
 from pipeline.network.walls import in_si, scaled, wave_speed_m_s
 from solver.boundary import waveform
 from solver.boundary.curves import Curve, constant
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.network import network as si
-from solver.network import openings
+from solver.network import network_ends
 from solver.runtime.errors import StageError
 
 ML = 1e-6
@@ -105,13 +105,13 @@ def for_solver(network: Network, name: str = "network") -> si.Network:
     )
 
 
-def _inlet(inlet: keys.Inlet, density_kg_m3: float) -> openings.Inlet:
+def _inlet(inlet: keys.Inlet, density_kg_m3: float) -> network_ends.Inlet:
     if inlet.heart:
         return _heart(inlet.heart, density_kg_m3)
     if inlet.pressure_waveform or inlet.pressure_mmhg is not None:
         return _pressure(inlet.pressure_mmhg or 0.0, inlet.pressure_waveform, inlet.interpolation)
     if not inlet.flow_waveform:
-        return openings.FlowInlet(constant((inlet.flow_ml_s or 0.0) * ML))
+        return network_ends.FlowInlet(constant((inlet.flow_ml_s or 0.0) * ML))
     curve = _curve(inlet.flow_waveform, "flow_ml_s", inlet.interpolation)
     if inlet.flow_ml_s is not None:
         if not curve.mean:
@@ -120,13 +120,13 @@ def _inlet(inlet: keys.Inlet, density_kg_m3: float) -> openings.Inlet:
                 " could be; leave flow_ml_s out"
             )
         curve = curve.scaled(inlet.flow_ml_s / curve.mean)
-    return openings.FlowInlet(curve.scaled(ML))
+    return network_ends.FlowInlet(curve.scaled(ML))
 
 
-def _pressure(mmhg: float, file: str | None, interpolation: str) -> openings.PressureOpening:
+def _pressure(mmhg: float, file: str | None, interpolation: str) -> network_ends.PressureOpening:
     if not file:
-        return openings.PressureOpening(constant(mmhg * PASCAL_PER_MMHG))
-    return openings.PressureOpening(_curve(file, "pressure_mmhg", interpolation, mmhg).scaled(PASCAL_PER_MMHG))
+        return network_ends.PressureOpening(constant(mmhg * PASCAL_PER_MMHG))
+    return network_ends.PressureOpening(_curve(file, "pressure_mmhg", interpolation, mmhg).scaled(PASCAL_PER_MMHG))
 
 
 def _curve(file: str, column: str, interpolation: str, more: float = 0.0) -> Curve:
@@ -135,10 +135,10 @@ def _curve(file: str, column: str, interpolation: str, more: float = 0.0) -> Cur
     return waveform.interpolated(time_s, value + more, interpolation)
 
 
-def _heart(heart: keys.Ventricle, density_kg_m3: float) -> openings.Heart:
+def _heart(heart: keys.Ventricle, density_kg_m3: float) -> network_ends.Heart:
     least, largest = heart.least_mmhg_ml / M3_PASCAL, heart.largest_mmhg_ml / M3_PASCAL
-    return openings.Heart(
-        elastance_pa_m3=openings.double_hill(least, largest, heart.period_s),
+    return network_ends.Heart(
+        elastance_pa_m3=network_ends.double_hill(least, largest, heart.period_s),
         unstressed_m3=heart.unstressed_ml * ML,
         atrium_pa=heart.atrium_mmhg * PASCAL_PER_MMHG,
         mitral_pa_s_m3=heart.mitral_mmhg_s_ml * PASCAL_S_M3,
@@ -148,9 +148,9 @@ def _heart(heart: keys.Ventricle, density_kg_m3: float) -> openings.Heart:
     )
 
 
-def _terminals(network: Network, segments: dict[str, si.Segment]) -> dict[str, openings.Terminal]:
+def _terminals(network: Network, segments: dict[str, si.Segment]) -> dict[str, network_ends.Terminal]:
     """What lies behind each end that is no inlet; of those that share by area, as much as each gets."""
-    found: dict[str, openings.Terminal] = {}
+    found: dict[str, network_ends.Terminal] = {}
     sharing: dict[int, tuple[keys.ByArea, list[str]]] = {}
     behind, ends = network.behind(), network.ends()
     for node, given in behind.items():
@@ -164,40 +164,40 @@ def _terminals(network: Network, segments: dict[str, si.Segment]) -> dict[str, o
     return {node: found[node] for node in behind}
 
 
-def _terminal(given: keys.Terminal, segment: si.Segment, node: str, density_kg_m3: float) -> openings.Terminal:
+def _terminal(given: keys.Terminal, segment: si.Segment, node: str, density_kg_m3: float) -> network_ends.Terminal:
     if isinstance(given, keys.Pressure):
         return _pressure(given.pressure_mmhg, given.pressure_waveform, given.interpolation)
     if isinstance(given, keys.Matched | keys.Reflection):
-        return openings.Reflection(given.part if isinstance(given, keys.Reflection) else 0.0)
+        return network_ends.Reflection(given.part if isinstance(given, keys.Reflection) else 0.0)
     if isinstance(given, keys.Resistance):
-        return openings.Resistance(
+        return network_ends.Resistance(
             given.resistance_mmhg_s_ml * PASCAL_S_M3, given.distal_pressure_mmhg * PASCAL_PER_MMHG
         )
     assert isinstance(given, keys.Rcr)
     compliance, back = given.compliance_ml_mmhg * M3_PASCAL, given.distal_pressure_mmhg * PASCAL_PER_MMHG
     if given.proximal_mmhg_s_ml == "matched" and given.total_mmhg_s_ml:
-        return openings.MatchedWindkessel(given.total_mmhg_s_ml * PASCAL_S_M3, compliance, back)
+        return network_ends.MatchedWindkessel(given.total_mmhg_s_ml * PASCAL_S_M3, compliance, back)
     if given.proximal_mmhg_s_ml == "matched":
         proximal = impedance_pa_s_m3(segment, node, density_kg_m3)
     else:
         proximal = given.proximal_mmhg_s_ml * PASCAL_S_M3
     if given.total_mmhg_s_ml:
-        return openings.Windkessel(proximal, given.total_mmhg_s_ml * PASCAL_S_M3 - proximal, compliance, back)
-    return openings.Windkessel(proximal, (given.distal_mmhg_s_ml or 0.0) * PASCAL_S_M3, compliance, back)
+        return network_ends.Windkessel(proximal, given.total_mmhg_s_ml * PASCAL_S_M3 - proximal, compliance, back)
+    return network_ends.Windkessel(proximal, (given.distal_mmhg_s_ml or 0.0) * PASCAL_S_M3, compliance, back)
 
 
-def _shared(given: keys.ByArea, radii_m: dict[str, float]) -> dict[str, openings.Terminal]:
+def _shared(given: keys.ByArea, radii_m: dict[str, float]) -> dict[str, network_ends.Terminal]:
     """Terminals that share by area, by node."""
     back, compliance = given.distal_pressure_mmhg * PASCAL_PER_MMHG, given.compliance_ml_mmhg * M3_PASCAL
-    each = openings.shared_by_area(
+    each = network_ends.shared_by_area(
         radii_m, given.resistance_mmhg_s_ml * PASCAL_S_M3, compliance, back, exponent=given.power
     )
     if compliance:
         return {**each}
-    return {node: openings.Resistance(found.total_pa_s_m3, back) for node, found in each.items()}
+    return {node: network_ends.Resistance(found.total_pa_s_m3, back) for node, found in each.items()}
 
 
-def _period_s(network: Network, name: str, given: dict[str, openings.Inlet | openings.Terminal]) -> float:
+def _period_s(network: Network, name: str, given: dict[str, network_ends.Inlet | network_ends.Terminal]) -> float:
     """Length of a cycle, which all curves have, and the key period_s if it is given."""
     periods = {node: value.period_s for node, each in given.items() for value in _curves(each) if value.period_s}
     if network.period_s:
@@ -209,5 +209,5 @@ def _period_s(network: Network, name: str, given: dict[str, openings.Inlet | ope
     return first
 
 
-def _curves(opening: openings.Inlet | openings.Terminal) -> list[Curve]:
+def _curves(opening: network_ends.Inlet | network_ends.Terminal) -> list[Curve]:
     return [value for value in vars(opening).values() if hasattr(value, "period_s")]

@@ -16,8 +16,8 @@ from pipeline.case.settings.base import Finite, Name, Positive, Section, parse, 
 from pipeline.case.settings.entry import NETWORKS
 from pipeline.case.settings.network_edits import Edit
 from pipeline.case.settings.yaml_file import read_yaml
-from pipeline.network.limits import Quantity
-from pipeline.network.openings import Inlet, Terminal
+from pipeline.network.arterial_ranges import Quantity
+from pipeline.network.network_ends import Inlet, Terminal
 from pipeline.network.walls import WallKeys, with_defaults
 from solver.runtime.errors import StageError
 

@@ -25,7 +25,7 @@ from pipeline.network.for_solver import M3_PASCAL, PASCAL_S_M3
 from pipeline.network.network_file import Network
 from pipeline.network.writing import rounded, with_common_defaults
 from solver.boundary.windkessel import PASCAL_PER_MMHG
-from solver.network.walls import empirical_thickness_m, viscous_coefficient
+from solver.network.arterial_walls import empirical_thickness_m, viscous_coefficient
 from solver.runtime.errors import StageError
 
 log = logging.getLogger(__name__)

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 
 from pipeline.network.checks import members
 from pipeline.network.for_solver import M3_PASCAL, PASCAL_S_M3, for_solver
+from pipeline.network.network_ends import Rcr, Resistance, Terminal
 from pipeline.network.network_file import Network
-from pipeline.network.openings import Rcr, Resistance, Terminal
 from solver.boundary.windkessel import PASCAL_PER_MMHG
-from solver.network import openings
+from solver.network import network_ends
 
-Behind = openings.Resistance | openings.Windkessel | openings.MatchedWindkessel
+Behind = network_ends.Resistance | network_ends.Windkessel | network_ends.MatchedWindkessel
 
 
 def remove(network: Network, what: str, names: list[str]) -> tuple[Network, str]:
@@ -130,9 +130,9 @@ def _together(network: Network, nodes: Iterable[str], share: float, what: str) -
 
 
 def _resistance_pa_s_m3(behind: Behind) -> float:
-    if isinstance(behind, openings.Resistance):
+    if isinstance(behind, network_ends.Resistance):
         return behind.resistance_pa_s_m3
-    if isinstance(behind, openings.Windkessel):
+    if isinstance(behind, network_ends.Windkessel):
         return behind.proximal_pa_s_m3 + behind.distal_pa_s_m3
     return behind.total_pa_s_m3
 

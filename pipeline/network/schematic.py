@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.network.network_file import Network
-from pipeline.network.paths import first_inlet, ways_from
+from pipeline.network.ways import first_inlet, ways_from
 
 Point = tuple[float, float]
 Places = NDArray[np.float64]

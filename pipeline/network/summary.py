@@ -9,8 +9,8 @@ from pipeline.network.for_solver import M3_PASCAL, ML, PASCAL_S_M3, for_solver
 from pipeline.network.network_file import Network
 from pipeline.network.walls import wave_speed_m_s
 from solver.network import network as si
-from solver.network import openings
-from solver.network.walls import along
+from solver.network import network_ends
+from solver.network.arterial_walls import along
 
 PLACES = 65
 """Along a segment, over which its volume and compliance are summed."""
@@ -78,8 +78,8 @@ def summary(network: Network) -> Summary:
 def _resistance(network: si.Network, node: str) -> float | None:
     """Resistance behind a terminal, Pa s/m3; none where it has none."""
     terminal = network.terminals[node]
-    if isinstance(terminal, openings.Resistance):
+    if isinstance(terminal, network_ends.Resistance):
         return terminal.resistance_pa_s_m3
-    if isinstance(terminal, openings.Windkessel):
+    if isinstance(terminal, network_ends.Windkessel):
         return terminal.proximal_pa_s_m3 + terminal.distal_pa_s_m3
-    return terminal.total_pa_s_m3 if isinstance(terminal, openings.MatchedWindkessel) else None
+    return terminal.total_pa_s_m3 if isinstance(terminal, network_ends.MatchedWindkessel) else None

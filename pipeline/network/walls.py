@@ -8,9 +8,9 @@ import numpy as np
 from pydantic import Field
 
 from pipeline.case.settings.base import Finite, NonNegative, Positive, Section
-from solver.network import walls
+from solver.network import arterial_walls
+from solver.network.arterial_walls import Along
 from solver.network.network import MOST_MOMENTUM
-from solver.network.walls import Along
 
 Law = Literal["elastic", "kelvin-voigt", "olufsen", "elastin-collagen"]
 Ends = tuple[Positive, Positive]
@@ -128,7 +128,7 @@ def thickness_m(wall: WallKeys, radius_m: Along) -> Along | None:
         return None
     if wall.thickness_mm == "empirical-law":
         places = np.linspace(0, 1, PLACES) if isinstance(radius_m, tuple) else np.zeros(1)
-        found = walls.empirical_thickness_m(walls.along(radius_m, places)).tolist()
+        found = arterial_walls.empirical_thickness_m(arterial_walls.along(radius_m, places)).tolist()
         return tuple(found) if len(found) > 1 else float(found[0])
     return scaled(wall.thickness_mm, 1e-3)
 
@@ -137,7 +137,7 @@ PLACES = 33
 """Along a segment, at which a thickness that curves is taken where it stands for a viscous coefficient."""
 
 
-def in_si(wall: WallKeys, radius_m: Along, density_kg_m3: float) -> walls.Wall:
+def in_si(wall: WallKeys, radius_m: Along, density_kg_m3: float) -> arterial_walls.Wall:
     """The wall as the solver takes it.
 
     Parameters
@@ -152,25 +152,25 @@ def in_si(wall: WallKeys, radius_m: Along, density_kg_m3: float) -> walls.Wall:
     if wall.viscosity_kpa_s and thickness is not None:
         viscous = _viscous_pa_s_m(scaled(wall.viscosity_kpa_s, 1e3), thickness)
     if wall.wave_speed_m_s is not None:
-        return walls.StiffWall(_stiffness(wall.wave_speed_m_s, density_kg_m3), viscous)
+        return arterial_walls.StiffWall(_stiffness(wall.wave_speed_m_s, density_kg_m3), viscous)
     young = (wall.youngs_modulus_kpa or 0.0) * 1e3
     if wall.wall == "olufsen":
         k1, k2, k3 = (wall.olufsen_k1_kpa or 0.0, wall.olufsen_k2_1_mm or 0.0, wall.olufsen_k3_kpa or 0.0)
-        return walls.OlufsenWall(k1 * 1e3, k2 * 1e3, k3 * 1e3, viscous)
+        return arterial_walls.OlufsenWall(k1 * 1e3, k2 * 1e3, k3 * 1e3, viscous)
     if wall.wall == "elastin-collagen":
         collagen = (wall.collagen_modulus_kpa or 0.0) * 1e3
         strain, over = wall.collagen_strain or 0.0, wall.collagen_strain_range or 1.0
-        return walls.FibreWall(young, collagen, strain, over, given, viscous)
-    return walls.ElasticWall(young, given, viscous_pa_s_m=viscous)
+        return arterial_walls.FibreWall(young, collagen, strain, over, given, viscous)
+    return arterial_walls.ElasticWall(young, given, viscous_pa_s_m=viscous)
 
 
 def _viscous_pa_s_m(viscosity_pa_s: Along, thickness_m: Along) -> Along:
     """Gamma of a viscosity and a thickness, of which both may change along the segment."""
     if not isinstance(viscosity_pa_s, tuple):
-        return scaled(thickness_m, walls.viscous_coefficient(viscosity_pa_s, 1.0))
+        return scaled(thickness_m, arterial_walls.viscous_coefficient(viscosity_pa_s, 1.0))
     places = np.linspace(0, 1, PLACES)
-    both = walls.along(viscosity_pa_s, places) * walls.along(thickness_m, places)
-    return tuple((walls.viscous_coefficient(1.0, 1.0) * both).tolist())
+    both = arterial_walls.along(viscosity_pa_s, places) * arterial_walls.along(thickness_m, places)
+    return tuple((arterial_walls.viscous_coefficient(1.0, 1.0) * both).tolist())
 
 
 def _stiffness(speed_m_s: float | Ends, density_kg_m3: float) -> Along:
@@ -181,7 +181,9 @@ def _stiffness(speed_m_s: float | Ends, density_kg_m3: float) -> Along:
     return 2 * density_kg_m3 * speed_m_s**2
 
 
-def wave_speed_m_s(wall: walls.Wall, radius_m: Along, density_kg_m3: float, part: float, stretch: float = 1.0) -> float:
+def wave_speed_m_s(
+    wall: arterial_walls.Wall, radius_m: Along, density_kg_m3: float, part: float, stretch: float = 1.0
+) -> float:
     """Speed of waves in vessels at rest, c^2 = A/rho dp/dA = lambda/(2 rho) dp/dlambda.
 
     Parameters
@@ -193,7 +195,7 @@ def wave_speed_m_s(wall: walls.Wall, radius_m: Along, density_kg_m3: float, part
     stretch : lambda = sqrt(A/A0) at which it is wanted; 1: that of vessels that have their radius.
     """
     place = np.array([part])
-    rows = wall.coefficients(place, walls.along(radius_m, place))[:, 0]
+    rows = wall.coefficients(place, arterial_walls.along(radius_m, place))[:, 0]
     b0, b1, b2, b3, e0, er = (float(each) for each in rows)
     strain = stretch - 1
     taut = (strain - e0) / er

@@ -10,8 +10,8 @@ being on straight lines.
 from math import pi, sqrt
 
 from pipeline.case.settings.base import parse
+from pipeline.network.network_ends import Inlet, Pressure, Rcr, Resistance, Terminal
 from pipeline.network.network_file import LossKeys, Network, Segment
-from pipeline.network.openings import Inlet, Pressure, Rcr, Resistance, Terminal
 from pipeline.network.writing import commented, network_text, rounded
 from pipeline.reduced.model import Behind, Opening, ReducedBranch, ReducedModel, Share
 from solver.boundary.windkessel import PASCAL_PER_MMHG

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup, escape
 
-from pipeline.reporting.page import fill
+from pipeline.reporting.report_page import fill
 from pipeline.reporting.tables import DASH, number
 
 FEWEST_FOR_A_BOX = 5

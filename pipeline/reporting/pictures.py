@@ -16,8 +16,8 @@ from pipeline.reporting import cuts, figures, plots, render, scene
 from pipeline.reporting.bands_section import tornado_figure
 from pipeline.reporting.captions import caption
 from pipeline.reporting.centreline_figure import BranchLine
-from pipeline.reporting.page import embed
 from pipeline.reporting.quantities import RADIUS_COLOURS, SPEED_COLOURS, SPEED_PERCENTILE, Quantity
+from pipeline.reporting.report_page import embed
 from pipeline.reporting.transport_section import curves_figure
 from pipeline.reporting.webp import to_webp
 from solver.domain.nodes import Nodes, Opening

@@ -17,7 +17,7 @@ from vtkmodules.vtkCommonCore import vtkStringArray
 from vtkmodules.vtkIOXML import vtkXMLPolyDataWriter
 
 from pipeline.files import vtk_file
-from pipeline.geometry.branches.tree import Branch
+from pipeline.geometry.branches.vessel_tree import Branch
 from pipeline.geometry.surface.clip import axes_of_plane
 from solver.domain.nodes import Opening
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.reporting.page import fill
+from pipeline.reporting.report_page import fill
 from pipeline.reporting.tables import DASH, Rows, facts, number, percent
 from pipeline.reporting.tree_plots import words
 from pipeline.reporting.trust_rows import check_shown

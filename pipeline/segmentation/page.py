@@ -27,7 +27,7 @@ from pipeline.segmentation import beyond, contrast, left_vessel, levels
 from pipeline.segmentation.automatic import BONE_HU
 from pipeline.segmentation.case_shown import PLACEHOLDER
 from pipeline.segmentation.levels import AIR_HU, TISSUE_PART, dark_limit
-from pipeline.segmentation.picture import PLANES, upright
+from pipeline.segmentation.mask_picture import PLANES, upright
 from pipeline.segmentation.record_figures import figures, threshold_curve
 from pipeline.segmentation.region_growing import Box, bounding_box
 

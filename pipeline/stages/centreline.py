@@ -13,8 +13,8 @@ from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.files.mesh import Mesh, read_openings
 from pipeline.files.table import write_table
 from pipeline.geometry.branches.branch_files import row, write_lines
-from pipeline.geometry.branches.tree import Branch, Tree
 from pipeline.geometry.branches.tree_tracing import CutOffError, trace_tree
+from pipeline.geometry.branches.vessel_tree import Branch, Tree
 from pipeline.haemodynamics.sections import least_section
 from pipeline.segmentation.lumen_advice import of_cut_off, record_of
 from solver.runtime.command_line import run_stage

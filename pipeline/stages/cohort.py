@@ -17,7 +17,7 @@ from pipeline.files.json_file import read_json
 from pipeline.haemodynamics.trust import trust_of
 from pipeline.reporting.cohort_page import BAND_ENDS, COLUMNS, Row, bands_of, cohort_page
 from pipeline.reporting.dictionary import dictionary
-from pipeline.reporting.page import embed
+from pipeline.reporting.report_page import embed
 from pipeline.reporting.webp import to_webp
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError

@@ -22,15 +22,15 @@ from pipeline.geometry.branches.branch_files import read_rows
 from pipeline.network.case_network import waveform_files
 from pipeline.network.for_solver import ML, for_solver
 from pipeline.network.network_file import Blood
-from pipeline.network.paths import shortest_ways
 from pipeline.network.reading import edited_network
 from pipeline.network.vessel_piece import Lengths, Piece, piece_of
+from pipeline.network.ways import shortest_ways
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.coupling.around import Around, cut_out, mean_radius_m
 from solver.coupling.coupling import Cap
 from solver.domain.nodes import Opening
 from solver.network.cycles import Until, solve_network
-from solver.network.results import TreeResult
+from solver.network.last_cycle import TreeResult
 from solver.network.run import Numerics
 from solver.runtime.checksums import checksum
 from solver.runtime.command_line import run_stage

@@ -27,8 +27,8 @@ from pipeline.segmentation.leak import border_contact
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.lumen_advice import GIVEN_MASK
 from pipeline.segmentation.mask_fill import between_slices, hollow
+from pipeline.segmentation.mask_picture import draw
 from pipeline.segmentation.page import render
-from pipeline.segmentation.picture import draw
 from pipeline.segmentation.region_growing import Mask, bounding_box, centre_line, fill_holes
 from pipeline.segmentation.shape_interpolation import interpolate, interpolate_parts
 from solver.runtime.command_line import run_stage

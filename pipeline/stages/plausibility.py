@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from pipeline.case.limits import Found, checks, of_blood, require
 from pipeline.case.physiology import FLOW_SLIPS, LENGTH_SLIPS, LIMITS, TIME_SLIPS, Given, Quantity, Vessel
+from pipeline.case.range_checks import Found, checks, of_blood, require
 from pipeline.case.settings.base import Positive, Section, parse
 from pipeline.case.settings.flow import InletSettings, OutletSettings
 from pipeline.files.mesh import read_openings, read_quality

@@ -18,14 +18,14 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.case.limits import with_limits
+from pipeline.case.range_checks import with_limits
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.flow import PostprocessSettings
 from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh, read_openings
 from pipeline.files.table import write_table
 from pipeline.geometry.branches.branch_files import read_branches, write_polylines
-from pipeline.geometry.branches.tree import Branch
+from pipeline.geometry.branches.vessel_tree import Branch
 from pipeline.haemodynamics.accumulator import Fields, WallAccumulator
 from pipeline.haemodynamics.centreline_profile import COLUMNS, WORDS, CentrelineProfile, Row
 from pipeline.haemodynamics.coupling_checks import coupling_rows, with_network
@@ -44,7 +44,7 @@ from pipeline.haemodynamics.sac import Sacs
 from pipeline.haemodynamics.sac_blur import with_blur_checks
 from pipeline.haemodynamics.sections import find_stations, wall_of_stations
 from pipeline.haemodynamics.trust import judged, trust_of
-from pipeline.haemodynamics.volume import Volume
+from pipeline.haemodynamics.vortices import Volume
 from pipeline.haemodynamics.wall_indices import oscillatory_shear_index, wall_arrays
 from pipeline.haemodynamics.wall_noise import WallFilter
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, near_openings, rim_mm, within_period

@@ -22,10 +22,10 @@ from pipeline.reporting.case_evidence import read_evidence
 from pipeline.reporting.centreline_figure import read_centreline_profile
 from pipeline.reporting.content import angle_histograms, context
 from pipeline.reporting.figures import opening_colours
-from pipeline.reporting.page import embed, report_page
 from pipeline.reporting.particle_layer import Moving, moving, read_paths
 from pipeline.reporting.quantities import read_wall
 from pipeline.reporting.render import REMEDY, window_class
+from pipeline.reporting.report_page import embed, report_page
 from pipeline.reporting.report_settings import ReportInput
 from pipeline.reporting.tables import number
 from solver.domain import nodes as node_files

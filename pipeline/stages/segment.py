@@ -42,10 +42,10 @@ from pipeline.segmentation.levels import Levels, dark_limit, levels
 from pipeline.segmentation.limits import WRONG
 from pipeline.segmentation.local_edge import LOCAL
 from pipeline.segmentation.lumen_record import against_plain_growing, may_have_left, record_of
+from pipeline.segmentation.mask_picture import draw, draw_departure
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import blooming
 from pipeline.segmentation.page import render
-from pipeline.segmentation.picture import draw, draw_departure
 from pipeline.segmentation.problem import Lumen, NoVesselError, Problem, made_even, reaches
 from pipeline.segmentation.refusals import (
     advising,

@@ -25,7 +25,7 @@ from pipeline.geometry.branches.border import (
     border_sections,
     ends_at_border,
 )
-from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, nearest_ends, trace_centreline
+from pipeline.geometry.branches.centreline_graph import Centreline, Ends, find_ends, nearest_ends, trace_centreline
 from pipeline.geometry.branches.ends import (
     CUT_RADII,
     MIN_RADIUS_VOXELS,

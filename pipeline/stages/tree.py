@@ -29,8 +29,8 @@ from pipeline.network.schematic import Point, schematic
 from pipeline.network.summary import Summary, summary
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.network.cycles import Until, identity, solve_network
-from solver.network.results import SITES as PARTS
-from solver.network.results import TreeResult
+from solver.network.last_cycle import SITES as PARTS
+from solver.network.last_cycle import TreeResult
 from solver.network.run import Numerics
 from solver.run.checkpoint import Checkpoints
 from solver.runtime.checksums import checksum

@@ -18,9 +18,9 @@ from pipeline.case.settings.uncertainty import UncertaintySettings
 from pipeline.files.json_file import read_json
 from pipeline.files.mesh import Mesh, read_mesh
 from pipeline.files.table import write_table
+from pipeline.uncertainty.banded_figures import figures_of, with_blur
 from pipeline.uncertainty.bands import COVERED, Members, Response, bands, better, parts_of
 from pipeline.uncertainty.coarse_spacing import too_coarse
-from pipeline.uncertainty.figures import figures_of, with_blur
 from pipeline.uncertainty.member_file import Member
 from pipeline.uncertainty.sources import WORDS, Variable
 from pipeline.uncertainty.wall_field import rows_on_wall

@@ -16,8 +16,8 @@ from pipeline.case.settings.base import parse
 from pipeline.case.settings.geometry import VoxelizeSettings
 from pipeline.files.mesh import Mesh, read_openings
 from pipeline.geometry.branches.branch_files import read_branches, read_rows
-from pipeline.geometry.branches.left_out import Closed, advice, choose_auto, closed_here, too_thin
 from pipeline.geometry.branches.shares import FlowTree, flow_words
+from pipeline.geometry.branches.thin_branches import Closed, advice, choose_auto, closed_here, too_thin
 from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.lattice.crossings import rasterise
 from pipeline.geometry.lattice.grid import Grid, choose_frame, read_grid

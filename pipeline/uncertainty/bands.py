@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from pipeline.uncertainty.banded_figures import Figure
 from pipeline.uncertainty.coarse_spacing import spacing_deviation
-from pipeline.uncertainty.figures import Figure
 from pipeline.uncertainty.sources import BETTER, WORDS, Group, Variable
 
 Floats = NDArray[np.float64]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilation ahead: a process beside the workflow, which compiles what a first run needs (pipeline/members/ahead.py).
+"""Compilation ahead: a process beside the workflow compiles what a first run needs (pipeline/members/loops_ahead.py).
 
 It has the lowest priority and ends with the workflow, whatever ends that: the pipe to it is closed then. It makes no
 file of a case. A stage takes what it finds in the store of compiled loops, and compiles what is not there yet.
@@ -20,7 +20,7 @@ from pipeline.workflow.recovery import RESULTS
 from solver.runtime.memory import available_bytes
 from solver.runtime.sources import ROOT
 
-MODULE = "pipeline.members.ahead"
+MODULE = "pipeline.members.loops_ahead"
 MODELS = (
     "density_kg_m3",
     "viscosity_pa_s",

@@ -16,10 +16,10 @@ from typing import Any
 
 from pipeline.case.case_file import Cohort, read_cohort, read_config
 from pipeline.case.stages import ENTERED, LEVELS, stages_of
-from pipeline.workflow.beside import Beside, InputFunction
 from pipeline.workflow.patterns import any_of, own
 from pipeline.workflow.programs import Files, Wildcards, code
 from pipeline.workflow.recovery import RESULTS, require_folders
+from pipeline.workflow.runs_beside import Beside, InputFunction
 from pipeline.workflow.sharing import owners
 from pipeline.workflow.waveforms import waveforms_of_network
 from solver.runtime.errors import StageError

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from solver.boundary.curves import Curve, spline
 from solver.boundary.windkessel import PASCAL_S_M3_PER_MMHG_S_ML
 from solver.coupling.coupling import Cap, Coupling
+from solver.network.last_cycle import TreeResult
 from solver.network.layout import opening_nodes
 from solver.network.network import Network
+from solver.network.network_ends import Coupled
 from solver.network.network_json import from_json, to_json
-from solver.network.openings import Coupled
-from solver.network.results import TreeResult
 from solver.network.run import NetworkRun, Numerics, Packed
 from solver.run.boundary_schedule import BoundarySchedule
 from solver.run.checkpoint import under

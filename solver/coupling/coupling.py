@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from solver.backends.driver import Driver
 from solver.boundary.curves import Curve
 from solver.boundary.windkessel import PASCAL_PER_MMHG, PASCAL_S_M3_PER_MMHG_S_ML
-from solver.network.results import change_of, looked_at
+from solver.network.last_cycle import change_of, looked_at
 from solver.network.run import NetworkRun
 from solver.run.boundary_schedule import BoundarySchedule, raised
 from solver.run.checkpoint import under

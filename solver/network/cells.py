@@ -188,7 +188,7 @@ def make_areas(linear: bool) -> Any:
 
 @cache
 def make_fluxes(linear: bool) -> Any:
-    """Loop that fills the fluxes at faces between cells; those at nodes are filled by :mod:`solver.network.nodes`."""
+    """Loop that fills the fluxes at faces between cells; those at nodes by :mod:`solver.network.junctions`."""
     law = make_law(linear)
     stretch_of, slope_of = law.stretch, law.slope
 

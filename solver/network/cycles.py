@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.kernels.compilation import source
+from solver.network.last_cycle import TreeResult, balance_of, change_of, looked_at, losses_j
 from solver.network.layout import opening_nodes
 from solver.network.network import Network
-from solver.network.results import TreeResult, balance_of, change_of, looked_at, losses_j
 from solver.network.run import NetworkRun, Numerics, Packed
 from solver.run.checkpoint import Checkpoints, under
 from solver.runtime.errors import StageError

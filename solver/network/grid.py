@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.network.arterial_walls import COEFFICIENTS, along
 from solver.network.laws import is_linear, table_of
 from solver.network.network import Blood, Network, Segment
-from solver.network.walls import COEFFICIENTS, along
 
 Reals = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Laws of the wall for compiled loops: pressure by stretch, its slope, and stretch by pressure.
 
-A law is that of :mod:`solver.network.walls`. Networks whose walls are all linear get the law of these alone, which
-needs no iteration and lets loops over cells be made of vectors; others get the whole law.
+A law is that of :mod:`solver.network.arterial_walls`. Networks whose walls are all linear get the law of these alone,
+which needs no iteration and lets loops over cells be made of vectors; others get the whole law.
 """
 
 from functools import cache
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.kernels.node_physics import node_function
-from solver.network.walls import (
+from solver.network.arterial_walls import (
     COEFFICIENTS,
     COLLAGEN,
     ELASTIC,

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.boundary.curves import Curve, constant
+from solver.network.junctions import FLOW, HEART, LOAD, REFLECTION, Junctions, Openings
 from solver.network.loop import SIGNAL, VENTRICLE, WINDKESSEL, Behind
 from solver.network.network import Network
-from solver.network.nodes import FLOW, HEART, LOAD, REFLECTION, Junctions, Openings
-from solver.network.openings import (
+from solver.network.network_ends import (
     Coupled,
     FlowInlet,
     Heart,

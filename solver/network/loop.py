@@ -33,8 +33,7 @@ from solver.network.cells import (
     make_states,
 )
 from solver.network.grid import Grid
-from solver.network.momentum import add_profile
-from solver.network.nodes import (
+from solver.network.junctions import (
     Ends,
     Junctions,
     Openings,
@@ -44,6 +43,7 @@ from solver.network.nodes import (
     make_static_pressure,
     scatter,
 )
+from solver.network.momentum import add_profile
 from solver.network.viscous import diffuse, viscous_pressure
 
 Reals = NDArray[np.float64]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from math import isfinite, pi
 from typing import Any, Literal
 
-from solver.network.openings import Coupled, Heart, Inlet, Reflection, Terminal
-from solver.network.walls import Along, Wall
+from solver.network.arterial_walls import Along, Wall
+from solver.network.network_ends import Coupled, Heart, Inlet, Reflection, Terminal
 from solver.runtime.errors import StageError
 
 POISEUILLE = 2.0

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from solver.boundary.curves import Pieces, Series
-from solver.network import network, openings, walls
+from solver.network import arterial_walls, network, network_ends
 from solver.runtime.errors import StageError
 
 KINDS: dict[str, type] = {
@@ -19,18 +19,18 @@ KINDS: dict[str, type] = {
         network.Segment,
         network.Stenosis,
         network.Blood,
-        walls.ElasticWall,
-        walls.StiffWall,
-        walls.OlufsenWall,
-        walls.FibreWall,
-        openings.FlowInlet,
-        openings.PressureOpening,
-        openings.Heart,
-        openings.Resistance,
-        openings.Windkessel,
-        openings.MatchedWindkessel,
-        openings.Reflection,
-        openings.Coupled,
+        arterial_walls.ElasticWall,
+        arterial_walls.StiffWall,
+        arterial_walls.OlufsenWall,
+        arterial_walls.FibreWall,
+        network_ends.FlowInlet,
+        network_ends.PressureOpening,
+        network_ends.Heart,
+        network_ends.Resistance,
+        network_ends.Windkessel,
+        network_ends.MatchedWindkessel,
+        network_ends.Reflection,
+        network_ends.Coupled,
         Series,
         Pieces,
     )

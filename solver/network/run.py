@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from solver.network.cells import SMALL_M_S, make_areas, make_fastest, make_states, make_work
 from solver.network.grid import make_grid
+from solver.network.junctions import make_at_ends, make_ends
 from solver.network.layout import make_behind, make_junctions, make_openings, opening_nodes
 from solver.network.loop import Arrays, Model, Record, Scratch, State, make_march, make_values_now
 from solver.network.network import Network
-from solver.network.nodes import make_at_ends, make_ends
-from solver.network.openings import Coupled
+from solver.network.network_ends import Coupled
 from solver.runtime.errors import StageError
 
 Reals = NDArray[np.float64]

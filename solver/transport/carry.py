@@ -17,9 +17,9 @@ from solver.run.flow_file import Flow
 from solver.runtime.errors import StageError
 from solver.transport.carried_flow import CarriedFlow
 from solver.transport.carrier import Carrier
-from solver.transport.plan import TransportPlan, make_plan, notes_of
-from solver.transport.run import Settled, TransportRun, Washed
-from solver.transport.settings import TransportSettings
+from solver.transport.scalar_plan import TransportPlan, make_plan, notes_of
+from solver.transport.scalar_run import Settled, TransportRun, Washed
+from solver.transport.scalar_settings import TransportSettings
 
 Look = Callable[[float, NDArray[np.floating]], None]
 

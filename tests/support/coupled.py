@@ -18,10 +18,10 @@ from solver.boundary.windkessel import PASCAL_S_M3_PER_MMHG_S_ML
 from solver.coupling.coupling import Cap, Coupling
 from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
+from solver.network.arterial_walls import StiffWall
 from solver.network.network import Blood, Network, Segment
-from solver.network.openings import Coupled, FlowInlet, PressureOpening, Reflection, Terminal
+from solver.network.network_ends import Coupled, FlowInlet, PressureOpening, Reflection, Terminal
 from solver.network.run import NetworkRun, Numerics
-from solver.network.walls import StiffWall
 from solver.run.boundary_schedule import make_boundary_schedule
 from solver.run.settings import InletSettings, OutletSettings
 from solver.run.units import Units

@@ -12,9 +12,9 @@ from solver.backends.driver import Driver
 from solver.boundary.curves import spline
 from solver.coupling.coupling import Coupling
 from solver.network.cycles import Until, solve_network
+from solver.network.last_cycle import TreeResult
 from solver.network.network import Blood, Network, Segment
-from solver.network.openings import Coupled, FlowInlet, PressureOpening, Resistance, Terminal
-from solver.network.results import TreeResult
+from solver.network.network_ends import Coupled, FlowInlet, PressureOpening, Resistance, Terminal
 from solver.network.run import NetworkRun, Numerics
 from solver.run.units import Units
 from tests.support.coupled import DENSITY, IMPEDANCE, RADIUS_M, between, tube

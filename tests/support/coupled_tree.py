@@ -11,7 +11,7 @@ from solver.coupling.around import Around, cut_out
 from solver.domain.nodes import Nodes
 from solver.network.cycles import Until, solve_network
 from solver.network.network import Blood, Network
-from solver.network.openings import FlowInlet, Windkessel
+from solver.network.network_ends import FlowInlet, Windkessel
 from solver.network.run import Numerics
 from solver.run.settings import InletSettings, OutletSettings, SolveSettings
 from tests.solver.run.test_simulation import settings

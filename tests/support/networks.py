@@ -11,10 +11,18 @@ import yaml
 
 from pipeline.case.settings.entry import NETWORKS
 from solver.boundary.curves import Series, linear
+from solver.network.arterial_walls import ElasticWall, StiffWall
 from solver.network.network import Blood, Network, Segment
-from solver.network.openings import FlowInlet, Inlet, MatchedWindkessel, Reflection, Resistance, Terminal, Windkessel
+from solver.network.network_ends import (
+    FlowInlet,
+    Inlet,
+    MatchedWindkessel,
+    Reflection,
+    Resistance,
+    Terminal,
+    Windkessel,
+)
 from solver.network.run import NetworkRun, Numerics
-from solver.network.walls import ElasticWall, StiffWall
 from solver.runtime.sources import ROOT
 
 FOLDER = Path(os.environ.get("HEMO_NETWORKS", Path(__file__).resolve().parents[3] / "shared" / "networks"))

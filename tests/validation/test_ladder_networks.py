@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from solver.boundary.curves import constant
+from solver.network.arterial_walls import ElasticWall, FibreWall, OlufsenWall
 from solver.network.cycles import Until, solve_network
+from solver.network.last_cycle import TreeResult
 from solver.network.network import Blood, Network, Segment, Stenosis
-from solver.network.openings import FlowInlet, Reflection, Resistance, Windkessel
-from solver.network.results import TreeResult
+from solver.network.network_ends import FlowInlet, Reflection, Resistance, Windkessel
 from solver.network.run import Numerics
-from solver.network.walls import ElasticWall, FibreWall, OlufsenWall
 from tests.support.networks import DENSITY, four_tubes, one_cycle, openbf, pulse, reference, single, tube, wave_number
 from validation.evidence import Evidence
 

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from pipeline.case.settings.base import NonNegative, Positive, Section
-from solver.transport import settings
+from solver.transport import scalar_settings
 
 
 class BolusSettings(Section):
@@ -58,8 +58,8 @@ class TransportInput(TransportSettings):
     backend: str = "auto"
     precision: str = "fp32"
 
-    def for_solver(self) -> settings.TransportSettings:
+    def for_solver(self) -> scalar_settings.TransportSettings:
         """As the solver takes it."""
         values = self.model_dump()
         bolus = values.pop("bolus")
-        return settings.TransportSettings(**values, bolus=settings.Bolus(**bolus) if bolus else None)
+        return scalar_settings.TransportSettings(**values, bolus=scalar_settings.Bolus(**bolus) if bolus else None)

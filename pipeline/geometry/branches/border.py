@@ -15,7 +15,7 @@ from scipy import ndimage
 
 from pipeline.files.mesh import words_mm
 from pipeline.files.volume import Volume
-from pipeline.geometry.branches.centreline import Branch, Centreline
+from pipeline.geometry.branches.centreline_graph import Branch, Centreline
 from pipeline.geometry.branches.openings import Cut
 
 TUBE_RADII = 3.0

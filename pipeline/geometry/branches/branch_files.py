@@ -12,7 +12,7 @@ from vtkmodules.util.numpy_support import vtk_to_numpy
 
 from pipeline.files import vtk_file
 from pipeline.files.lines import write_lines as write_vtp
-from pipeline.geometry.branches.tree import Branch, Tree
+from pipeline.geometry.branches.vessel_tree import Branch, Tree
 from solver.runtime.errors import StageError
 
 RADIUS = "radius (mm)"

@@ -17,12 +17,12 @@ from pipeline.case.settings.flow import MurrayExponent, Precision
 from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.branches.branch_files import row
-from pipeline.geometry.branches.centreline import Branch, Centreline
-from pipeline.geometry.branches.left_out import choose_auto, too_thin
+from pipeline.geometry.branches.centreline_graph import Branch, Centreline
 from pipeline.geometry.branches.shares import FlowTree, Limb, flow_words
 from pipeline.geometry.branches.side_branches import WALL, SideBranch, close_flush
-from pipeline.geometry.branches.tree import Tree
+from pipeline.geometry.branches.thin_branches import choose_auto, too_thin
 from pipeline.geometry.branches.tree_tracing import trace_tree
+from pipeline.geometry.branches.vessel_tree import Tree
 from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.surface.clip import ClipError
 from solver.domain.nodes import Opening

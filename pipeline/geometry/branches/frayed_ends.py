@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from pipeline.geometry.branches.centreline import Centreline
+from pipeline.geometry.branches.centreline_graph import Centreline
 
 FRAYED_RADII = 4.0
 """Loops of the centreline within so many radii of an end are those of a frayed lumen, not of vessels."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from pipeline.files.volume import Volume
-from pipeline.geometry.branches.centreline import Branch, Centreline
+from pipeline.geometry.branches.centreline_graph import Branch, Centreline
 from pipeline.geometry.surface.clip import axes_of_plane
 
 STEP_RADII = 0.2

@@ -7,7 +7,7 @@ vessel that fades, which narrows, or a sac, which does not.
 
 import numpy as np
 
-from pipeline.geometry.branches.centreline import Branch, Centreline
+from pipeline.geometry.branches.centreline_graph import Branch, Centreline
 from pipeline.geometry.branches.flat_faces import FLAT_SHARE, FlatFace
 from pipeline.geometry.branches.openings import Cut
 

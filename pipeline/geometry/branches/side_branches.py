@@ -22,7 +22,7 @@ from scipy.spatial import cKDTree
 from pipeline.case.settings.geometry import OpeningSettings, SideBranches, SurfaceSettings
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
-from pipeline.geometry.branches.centreline import Branch, Centreline
+from pipeline.geometry.branches.centreline_graph import Branch, Centreline
 from pipeline.geometry.surface.clip import ClipError, cut_end
 
 SPUR_RADII = 1.8

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.geometry.branches.centreline import Centreline, largest_near_tip
+from pipeline.geometry.branches.centreline_graph import Centreline, largest_near_tip
 from pipeline.geometry.branches.centreline_refinement import arc_length, refined_centreline, resampled
-from pipeline.geometry.branches.tree import Branch, Floats, Joint, Kind
+from pipeline.geometry.branches.vessel_tree import Branch, Floats, Joint, Kind
 from pipeline.geometry.surface.distance import Surface
 from solver.domain.nodes import Opening
 

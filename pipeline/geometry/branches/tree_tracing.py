@@ -15,10 +15,10 @@ from scipy import ndimage
 
 from pipeline.files.mesh import Mesh
 from pipeline.files.volume import Volume
-from pipeline.geometry.branches.centreline import join
+from pipeline.geometry.branches.centreline_graph import join
 from pipeline.geometry.branches.thinning import thin, tips
-from pipeline.geometry.branches.tree import Floats, Tree
 from pipeline.geometry.branches.tree_sketch import Sketch
+from pipeline.geometry.branches.vessel_tree import Floats, Tree
 from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.distance import Surface

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.cpu.transport_pass import make_transport_pass
+from solver.backends.scalar_driver import TransportDriver
 from solver.backends.scalar_lattice import ScalarLattice
-from solver.backends.transport_driver import TransportDriver
 from solver.kernels.transport import concentration
 
 
 class CpuTransport(TransportDriver):
-    """Runs on the cores of this machine; see :class:`solver.backends.transport_driver.TransportDriver`."""
+    """Runs on the cores of this machine; see :class:`solver.backends.scalar_driver.TransportDriver`."""
 
     device = "CPU"
 

@@ -12,8 +12,8 @@ from solver.backends.cuda.bundle import Bundle
 from solver.backends.cuda.device import Queue, cuda, require_device
 from solver.backends.cuda.device_arrays import here, launch_over, store
 from solver.backends.cuda.transport_pass import make_port_pass, make_transport_pass
+from solver.backends.scalar_driver import TransportDriver
 from solver.backends.scalar_lattice import ScalarLattice
-from solver.backends.transport_driver import TransportDriver
 from solver.domain.addresses import bit_words, runs_by_group
 
 MANY = 8
@@ -23,7 +23,7 @@ NONE_YET = np.array([-1, -1])
 
 
 class CudaTransport(TransportDriver):
-    """Runs on a CUDA device; see :class:`solver.backends.transport_driver.TransportDriver`."""
+    """Runs on a CUDA device; see :class:`solver.backends.scalar_driver.TransportDriver`."""
 
     def __init__(
         self,

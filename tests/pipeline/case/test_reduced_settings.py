@@ -10,7 +10,7 @@ from pipeline.case.case_file import Case
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.reduced import ReducedSettings
 from pipeline.case.stages import stages_of
-from pipeline.workflow.beside import Beside
+from pipeline.workflow.runs_beside import Beside
 from solver.runtime.errors import StageError
 
 PIPE = {"shape": "pipe", "diameter_mm": 2, "length_mm": 5, "direction": [1, 0, 0]}

@@ -10,7 +10,7 @@ from pipeline.case.settings.base import parse
 from pipeline.case.settings.transport import TransportInput
 from pipeline.case.stages import stages_of
 from solver.runtime.errors import StageError
-from solver.transport.settings import Bolus, TransportSettings
+from solver.transport.scalar_settings import Bolus, TransportSettings
 
 
 def case(**sections):

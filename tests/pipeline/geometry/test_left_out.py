@@ -21,8 +21,8 @@ from pipeline.files.mesh import write_openings
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.branch_files import read_branches, row, write_lines
 from pipeline.geometry.branches.closing import LatticeNeeds
-from pipeline.geometry.branches.left_out import choose_auto, too_thin
 from pipeline.geometry.branches.shares import FlowTree
+from pipeline.geometry.branches.thin_branches import choose_auto, too_thin
 from pipeline.geometry.branches.tree_tracing import trace_tree
 from pipeline.geometry.closed_surface import Surface, without_too_thin
 from pipeline.geometry.lattice.budget import Budget

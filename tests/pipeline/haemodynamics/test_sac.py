@@ -14,8 +14,8 @@ from pipeline.case.settings.flow import PostprocessSettings
 from pipeline.case.settings.yaml_file import read_yaml
 from pipeline.case.vessel import Branch, vessel_distance
 from pipeline.files.mesh import Mesh
-from pipeline.geometry.branches.tree import Branch as Line
 from pipeline.geometry.branches.tree_tracing import trace_tree
+from pipeline.geometry.branches.vessel_tree import Branch as Line
 from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.clip import cut_end

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.case.settings.geometry import VoxelizeSettings
 from pipeline.geometry.branches.branch_files import read_branches, write_polylines
-from pipeline.geometry.branches.tree import Branch
+from pipeline.geometry.branches.vessel_tree import Branch
 from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.haemodynamics.accumulator import Fields
 from pipeline.haemodynamics.centreline_profile import CentrelineProfile, reference_diameters

@@ -3,8 +3,8 @@
 
 import pytest
 
-from pipeline.case.limits import Found, checks
 from pipeline.case.physiology import Given
+from pipeline.case.range_checks import Found, checks
 from pipeline.haemodynamics.trust import COARSE_ENOUGH, FIGURES, LIMITS, SHAPE, check, judged, trust_of
 from pipeline.reporting.trust_rows import by_state
 

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.case.settings.flow import OutletSettings, SolveSettings, WindkesselSettings
 from pipeline.case.settings.reduced import ReducedSettings
-from pipeline.geometry.branches.tree import Branch
+from pipeline.geometry.branches.vessel_tree import Branch
 from pipeline.members.other_flow import OtherFlowInput, Vessel, at_flow, computed
 from pipeline.stages.reduced import reduced
 from solver.runtime.errors import StageError

@@ -17,7 +17,7 @@ from pipeline.network.edits import apply
 from pipeline.network.for_solver import for_solver
 from pipeline.network.network_file import Network, find
 from solver.network.cycles import Until, solve_network
-from solver.network.results import SITES
+from solver.network.last_cycle import SITES
 from solver.network.run import Numerics
 from solver.runtime.errors import StageError
 from tests.pipeline.network.test_edits import TREE, edited, plain, speeds

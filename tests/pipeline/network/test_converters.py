@@ -13,8 +13,8 @@ from pipeline.network.convert import convert
 from pipeline.network.for_solver import for_solver
 from pipeline.network.network_file import read_network
 from pipeline.network.reading import sound_network
-from solver.network import openings
-from solver.network import walls as si_walls
+from solver.network import arterial_walls as si_walls
+from solver.network import network_ends
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.support.reference_networks import reference_network
@@ -66,7 +66,7 @@ def test_openbf_in_si(tmp_path):
     assert (trunk.wall.thickness_m, left.wall.thickness_m) == (None, pytest.approx(0.5e-3, rel=1e-9))
     assert {each.external_pa for each in network.segments} == {1e4}
     assert network.blood.density_kg_m3 == 1050
-    assert network.terminals["n3"] == openings.MatchedWindkessel(
+    assert network.terminals["n3"] == network_ends.MatchedWindkessel(
         pytest.approx(1e9, rel=1e-9), pytest.approx(1e-10, rel=1e-9)
     )
     assert network.terminals["n4"].proximal_pa_s_m3 == pytest.approx(1e8, rel=1e-9)

@@ -18,7 +18,7 @@ from pipeline.network.reading import sound_network
 from pipeline.network.summary import summary
 from pipeline.network.walls import wave_speed_m_s
 from pipeline.network.writing import network_text, with_common_defaults
-from solver.network import openings, walls
+from solver.network import arterial_walls, network_ends
 from solver.runtime.errors import StageError
 from tests.support.random_networks import networks
 
@@ -132,7 +132,7 @@ def require_same_wall(wall: Any, given: dict[str, Any], density: float) -> None:
 def require_same_terminal(found: Any, given: dict[str, Any]) -> None:
     near = pytest.approx
     if given["type"] == "reflection":
-        assert found == openings.Reflection(given["part"])
+        assert found == network_ends.Reflection(given["part"])
         return
     assert found.back_pa == near(given.get("distal_pressure_mmhg", 0) * MMHG, rel=1e-12)
     if given["type"] == "resistance":
@@ -336,9 +336,9 @@ def test_summary_of_a_cone():
 
 def test_wave_speed_of_each_law_is_the_slope_of_its_pressure():
     """c^2 = A / rho dp/dA by a difference over 1e-5 of the area, to 1e-6."""
-    fibre = walls.FibreWall(500e3, 3000e3, 0.03, 0.02, 0.3e-3)
-    olufsen = walls.OlufsenWall(2e6, -2253, 86.5e3)
-    elastic = walls.ElasticWall(400e3, 0.3e-3)
+    fibre = arterial_walls.FibreWall(500e3, 3000e3, 0.03, 0.02, 0.3e-3)
+    olufsen = arterial_walls.OlufsenWall(2e6, -2253, 86.5e3)
+    elastic = arterial_walls.ElasticWall(400e3, 0.3e-3)
     for wall in (fibre, olufsen, elastic):
         radius = 3e-3
         rows = wall.coefficients(np.array([0.0]), np.array([radius]))[:, 0]

@@ -10,8 +10,8 @@ import yaml
 from pipeline.case.case_file import Case
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.network_edits import KINDS
+from pipeline.network.arterial_ranges import RANGES
 from pipeline.network.case_network import network_of_case
-from pipeline.network.limits import RANGES
 from pipeline.network.network_file import Network, find, read_network
 from pipeline.network.reading import sound_network
 from pipeline.network.walls import LAWS, keys_of

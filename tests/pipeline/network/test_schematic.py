@@ -7,9 +7,9 @@ import pytest
 from pipeline.case.settings.tree import TreeSettings
 from pipeline.network.case_network import chosen_sites, waveform_files
 from pipeline.network.network_file import Network, find
-from pipeline.network.paths import distance_mm, ways_from
 from pipeline.network.reading import sound_network
 from pipeline.network.schematic import crossing_lines, schematic, side_of
+from pipeline.network.ways import distance_mm, ways_from
 
 SHIPPED = ("common-carotid", "thoracic-aorta", "in-vitro-37", "adan56")
 

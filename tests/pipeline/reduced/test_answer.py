@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.reduced.answer import What, answered
 from pipeline.reduced.model import Behind, Held, Loss, Share
-from pipeline.reduced.pulse import STEPS, pulsed
+from pipeline.reduced.pulsatile_model import STEPS, pulsed
 from solver.boundary.curves import Series
 from solver.runtime.errors import StageError
 from tests.support.reduced_forks import KINETIC, LOSSES, WAYS, fork

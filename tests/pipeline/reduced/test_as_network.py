@@ -14,9 +14,9 @@ from pipeline.network.network_file import LossKeys, Segment, read_network
 from pipeline.reduced.answer import What, answered
 from pipeline.reduced.as_network import STIFF_M_S, network_of
 from pipeline.reduced.model import Behind, Share
+from solver.network.arterial_walls import along
 from solver.network.cycles import Until, solve_network
 from solver.network.run import Numerics
-from solver.network.walls import along
 from tests.support.reduced_forks import LOSSES, WAYS, fork
 
 BEHIND = Behind(proximal_mmhg_s_ml=5.0, distal_mmhg_s_ml=25.0, compliance_ml_mmhg=0.1)

@@ -13,8 +13,8 @@ from pipeline.case.settings.images import FilterSettings, SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.barrier import barrier
 from pipeline.segmentation.beyond import Departure, departures
+from pipeline.segmentation.mask_picture import LEAVES, SEED
 from pipeline.segmentation.narrow_places import parted
-from pipeline.segmentation.picture import LEAVES, SEED
 from pipeline.segmentation.region_growing import grow
 from pipeline.segmentation.throat_cut import least_cut
 from pipeline.stages.filter import filter_volume

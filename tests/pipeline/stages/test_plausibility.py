@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from pipeline.case.case_file import Case, read_cohort
-from pipeline.case.limits import Found, checks, of_blood, of_run, refusals, with_limits
 from pipeline.case.physiology import (
     DENSITY_SLIPS,
     LENGTH_SLIPS,
@@ -24,6 +23,7 @@ from pipeline.case.physiology import (
     Quantity,
     Vessel,
 )
+from pipeline.case.range_checks import Found, checks, of_blood, of_run, refusals, with_limits
 from pipeline.case.settings.base import parse
 from pipeline.reporting.trust_rows import check_shown
 from pipeline.stages.plausibility import PlausibilityInput, _compute, check, of_branches, of_inlets, plausibility

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from pipeline.reporting import page, quantities, render, tables
+from pipeline.reporting import quantities, render, report_page, tables
 from pipeline.reporting.content import SURFACES
 from pipeline.stages import report
 from solver.run.units import words
@@ -225,4 +225,4 @@ def test_keys_become_words_with_units():
 
 def test_a_missing_part_of_the_page_is_an_error_not_a_gap():
     with pytest.raises(Exception, match="undefined"):
-        page.report_page({"title": "x"})
+        report_page.report_page({"title": "x"})

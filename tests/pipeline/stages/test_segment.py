@@ -14,7 +14,7 @@ from scipy import ndimage
 from pipeline.case.settings.images import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.files.volume import Volume
 from pipeline.segmentation.leak import side
-from pipeline.segmentation.picture import draw
+from pipeline.segmentation.mask_picture import draw
 from pipeline.segmentation.region_growing import fill_holes, grow
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.segment import Segmentation, segment

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
+from pipeline.uncertainty.banded_figures import Figure, with_blur
 from pipeline.uncertainty.bands import COVERED, Members, Response, bands, better
 from pipeline.uncertainty.coarse_spacing import LEAST_RATIO, MOST_RATIO, ratio_of, spacing_deviation
 from pipeline.uncertainty.design import design
-from pipeline.uncertainty.figures import Figure, with_blur
 from pipeline.uncertainty.sources import Variable
 
 INFLOW, WALL = Variable("inflow", "inlet"), Variable("wall")

@@ -13,7 +13,7 @@ import pytest
 from numba import njit
 
 from pipeline.case.settings.flow import SolveSettings
-from pipeline.members import ahead as process
+from pipeline.members import loops_ahead as process
 from pipeline.workflow import ahead
 from pipeline.workflow.ahead import MODULE, compile_ahead, mark_of, models_of
 from solver.kernels.velocity_sets import D3Q27

@@ -12,9 +12,9 @@ from solver.boundary.layers import inlet_layers
 from solver.coupling.around import Around, cut_out, mean_radius_m, read_around
 from solver.coupling.coupling import LEAST_EXCHANGES, intervals
 from solver.network.cycles import Until, identity, solve_network
+from solver.network.last_cycle import TreeResult
 from solver.network.network import Blood, Network
-from solver.network.openings import FlowInlet, Windkessel
-from solver.network.results import TreeResult
+from solver.network.network_ends import FlowInlet, Windkessel
 from solver.network.run import NetworkRun, Numerics
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, OutletSettings

@@ -9,11 +9,11 @@ import pytest
 
 from solver.boundary.curves import spline
 from solver.coupling.around import Around, cut_out
+from solver.network.arterial_walls import StiffWall
 from solver.network.cycles import Until, solve_network
 from solver.network.network import Blood, Network, Segment
-from solver.network.openings import FlowInlet, Windkessel
+from solver.network.network_ends import FlowInlet, Windkessel
 from solver.network.run import Numerics
-from solver.network.walls import StiffWall
 from solver.run.settings import InletSettings, OutletSettings
 from solver.run.solve import solve
 from tests.solver.run.test_cycle_variation import ACROSS, REYNOLDS, SIDES, SPACING_MM, rod_in_a_stream

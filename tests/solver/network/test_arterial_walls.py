@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numba import njit
 
+from solver.network.arterial_walls import ElasticWall, FibreWall, OlufsenWall, StiffWall, empirical_thickness_m
 from solver.network.laws import make_law, table_of
 from solver.network.network import Blood
-from solver.network.openings import Reflection
+from solver.network.network_ends import Reflection
 from solver.network.run import Numerics
-from solver.network.walls import ElasticWall, FibreWall, OlufsenWall, StiffWall, empirical_thickness_m
 from tests.support.networks import one_cycle, pulse, single, tube, wave_number
 
 PLACE, RADIUS = np.array([0.0, 0.5]), np.array([0.004, 0.003])

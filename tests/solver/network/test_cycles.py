@@ -10,7 +10,7 @@ import pytest
 
 from solver.network.cycles import Cycles, Until, identity, solve_network
 from solver.network.network import Blood, Network
-from solver.network.openings import Coupled, Heart, Windkessel, double_hill
+from solver.network.network_ends import Coupled, Heart, Windkessel, double_hill
 from solver.network.run import MOST_COURANT, NetworkRun, Numerics
 from solver.run.checkpoint import Checkpoints
 from solver.runtime.errors import StageError

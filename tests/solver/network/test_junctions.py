@@ -6,7 +6,7 @@ import pytest
 
 from solver.boundary.curves import constant
 from solver.network.network import Network
-from solver.network.openings import FlowInlet, Reflection, Resistance
+from solver.network.network_ends import FlowInlet, Reflection, Resistance
 from solver.network.run import Numerics
 from tests.support.networks import cycles, four_tubes, one_cycle, pulse, single, tube
 

@@ -10,7 +10,7 @@ import pytest
 
 from solver.boundary.curves import constant, linear
 from solver.network.cycles import Until, solve_network
-from solver.network.openings import FlowInlet, PressureOpening, Reflection, Resistance
+from solver.network.network_ends import FlowInlet, PressureOpening, Reflection, Resistance
 from solver.network.run import NetworkRun, Numerics
 from solver.runtime.errors import StageError
 from tests.support.networks import DENSITY, cycles, four_tubes, one_cycle, pulse, single, tube

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from solver.boundary.curves import constant
+from solver.network.arterial_walls import ElasticWall, FibreWall
 from solver.network.network import Blood, Network, Segment, Stenosis
-from solver.network.openings import Coupled, FlowInlet, Heart, Reflection, Resistance, Windkessel
+from solver.network.network_ends import Coupled, FlowInlet, Heart, Reflection, Resistance, Windkessel
 from solver.network.run import Numerics
-from solver.network.walls import ElasticWall, FibreWall
 from solver.runtime.errors import StageError
 from tests.support.networks import one_cycle, pulse, single, tube
 

@@ -6,7 +6,7 @@ import pytest
 
 from solver.boundary.curves import Series, constant
 from solver.network.network import Blood, Network
-from solver.network.openings import (
+from solver.network.network_ends import (
     FlowInlet,
     Heart,
     MatchedWindkessel,

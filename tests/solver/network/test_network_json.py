@@ -7,10 +7,10 @@ import pytest
 from pipeline.network.for_solver import for_solver
 from pipeline.network.network_file import read_network
 from solver.boundary.curves import constant, fourier, linear
+from solver.network.arterial_walls import ElasticWall, FibreWall, OlufsenWall, StiffWall
 from solver.network.cycles import Until, identity
 from solver.network.network import Network, Segment, Stenosis
-from solver.network.network_json import from_json, to_json
-from solver.network.openings import (
+from solver.network.network_ends import (
     Coupled,
     FlowInlet,
     Heart,
@@ -21,8 +21,8 @@ from solver.network.openings import (
     Windkessel,
     double_hill,
 )
+from solver.network.network_json import from_json, to_json
 from solver.network.run import Numerics
-from solver.network.walls import ElasticWall, FibreWall, OlufsenWall, StiffWall
 from solver.runtime.errors import StageError
 from tests.support.networks import SHIPPED
 

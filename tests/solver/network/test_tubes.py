@@ -4,10 +4,10 @@
 import numpy as np
 
 from solver.boundary.curves import constant
+from solver.network.arterial_walls import ElasticWall
 from solver.network.network import Blood, Network, Segment, Stenosis
-from solver.network.openings import FlowInlet, Resistance
+from solver.network.network_ends import FlowInlet, Resistance
 from solver.network.run import Numerics
-from solver.network.walls import ElasticWall
 from tests.support.networks import one_cycle, pulse, single, tube
 
 

@@ -20,9 +20,9 @@ from pipeline.stages.transport import flows_ml_s
 from solver.backends.scalar_lattice import scalar_lattice
 from solver.transport.carried_flow import CarriedFlow
 from solver.transport.carrier import Carrier
-from solver.transport.plan import make_plan
-from solver.transport.run import TransportRun
-from solver.transport.settings import TransportSettings
+from solver.transport.scalar_plan import make_plan
+from solver.transport.scalar_run import TransportRun
+from solver.transport.scalar_settings import TransportSettings
 from tests.pipeline.haemodynamics.test_particles import measured
 from tests.support.analytic_pipe import Pipe
 from tests.support.drawn_flows import DENSITY, VISCOSITY, drawn_flow

@@ -9,12 +9,12 @@ import pytest
 from solver.backends.scalar_lattice import scalar_lattice
 from solver.run.checkpoint import Checkpoints
 from solver.runtime.errors import StageError
-from solver.transport import run as runs
+from solver.transport import scalar_run as runs
 from solver.transport.carried_flow import CarriedFlow
 from solver.transport.carrier import Carrier
-from solver.transport.plan import make_plan, notes_of
-from solver.transport.run import TransportRun
-from solver.transport.settings import Bolus, TransportSettings
+from solver.transport.scalar_plan import make_plan, notes_of
+from solver.transport.scalar_run import TransportRun
+from solver.transport.scalar_settings import Bolus, TransportSettings
 from tests.solver.transport.test_scalar import oblique_pipe
 
 LOG = logging.getLogger("transport")

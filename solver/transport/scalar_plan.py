@@ -6,7 +6,7 @@ from math import ceil
 from typing import Any
 
 from solver.transport.carried_flow import CarriedFlow
-from solver.transport.settings import TransportSettings
+from solver.transport.scalar_settings import TransportSettings
 
 COURANT = 0.1
 """Largest flow through a face, in spacings a step. Its error in time is of the order of its square."""

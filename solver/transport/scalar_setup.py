@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.backends.scalar_driver import TransportDriver
 from solver.backends.scalar_lattice import ScalarLattice
-from solver.backends.transport_driver import TransportDriver
 from solver.run.setup import choose_backend
 
 
@@ -24,7 +24,7 @@ def make_transport_driver(
     Parameters
     ----------
     backend : ``cpu``, ``cuda`` or ``auto``.
-    lattice, real, diffusivity, source, wall_amount : of :class:`solver.backends.transport_driver.TransportDriver`.
+    lattice, real, diffusivity, source, wall_amount : of :class:`solver.backends.scalar_driver.TransportDriver`.
     """
     make: type[TransportDriver]
     if choose_backend(backend) == "cpu":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of all keys of a network's file (docs/network-keys.md), made from its JSON schema.
 
-``python -m pipeline.network.reference config/network.schema.json`` prints it; ``make schema`` writes both.
+``python -m pipeline.network.key_page config/network.schema.json`` prints it; ``make schema`` writes both.
 """
 
 import json

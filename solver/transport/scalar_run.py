@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.lattice import PRECISIONS
-from solver.backends.transport_driver import TransportDriver
+from solver.backends.scalar_driver import TransportDriver
 from solver.run.checkpoint import Checkpoints, under
 from solver.runtime.errors import StageError
 from solver.runtime.interruption import Interruption
 from solver.runtime.progress import Progress
 from solver.transport.carried_flow import CarriedFlow
-from solver.transport.plan import TransportPlan
-from solver.transport.settings import Bolus, TransportSettings
-from solver.transport.setup import make_transport_driver
+from solver.transport.scalar_plan import TransportPlan
+from solver.transport.scalar_settings import Bolus, TransportSettings
+from solver.transport.scalar_setup import make_transport_driver
 
 Reals = NDArray[np.float64]
 

@@ -31,7 +31,7 @@ from pipeline.case.shapes import Pipe
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.tessellation import tessellate
 from pipeline.haemodynamics.indices import monitored_flows_ml_s
-from pipeline.haemodynamics.volume import Volume
+from pipeline.haemodynamics.vortices import Volume
 from pipeline.members.in_memory import nodes_of
 from pipeline.members.in_process import Solved, solved_in
 from pipeline.stages.postprocess import fields_of, postprocess

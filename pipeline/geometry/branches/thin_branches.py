@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.geometry.branches.shares import FlowTree, Limb, Loss, flow_words
 from pipeline.geometry.branches.side_branches import FLARE, from_balls
-from pipeline.geometry.branches.tree import Branch
+from pipeline.geometry.branches.vessel_tree import Branch
 from pipeline.geometry.lattice.budget import ROUND_OFF, Budget
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.spacing import PeakSpeed, Spacing, resolving_spacing

@@ -9,7 +9,7 @@ from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkIOHDF import vtkHDFReader
 
 from pipeline.files.mesh import write_openings
-from pipeline.haemodynamics.volume import Volume
+from pipeline.haemodynamics.vortices import Volume
 from solver.domain import nodes as node_files
 from solver.run.flow_file import FlowStatistics, FlowWriter, read_flow, steady_statistics
 from tests.support.analytic_pipe import Pipe
