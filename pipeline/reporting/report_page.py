@@ -21,7 +21,7 @@ def fill(module: Path, context: Mapping[str, Any], style_of: Path | None = None)
 
     Parameters
     ----------
-    module : path of the module's file, ``page.py`` for ``page.html.j2``, ``page.css`` and ``page.js``.
+    module : path of the module's file; template, style and script bear its name, as ``report_page.css``.
     context : what the template asks for.
     style_of : a module whose style comes before the page's own.
 

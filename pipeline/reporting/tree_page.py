@@ -12,7 +12,7 @@ from pipeline.reporting.tree_plots import words
 from pipeline.reporting.trust_rows import check_shown
 from pipeline.reporting.wording import Line
 
-PAGE = Path(__file__).with_name("page.py")
+PAGE = Path(__file__).with_name("report_page.py")
 
 TILES = (
     ("inlet_pressure", "pressure at the inlet", "mmHg", ""),

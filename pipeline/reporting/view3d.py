@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The view to turn: wall, openings and streamlines for plotly's JavaScript, which ``page.js`` draws."""
+"""The view to turn: wall, openings and streamlines for plotly's JavaScript, which ``report_page.js`` draws."""
 
 import base64
 import json
