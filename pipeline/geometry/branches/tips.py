@@ -26,6 +26,8 @@ NEAR_RADII = 4.0
 """What a cut took off is looked at so far around it: a tip that reaches farther is not blunt."""
 MOST_BENT = 0.4
 """Radius of a tube over that of its bend, at most."""
+MOST_ASLANT = 0.12
+"""Slope of a tip against the end of the tube that would take its place, at most: else the vessel turns aside there."""
 LEAST_EDGES = 0.25
 """A tube is that long at least, in edges of its rim: the triangles of a shorter one would be needles."""
 BLUNT = 0.58
@@ -52,7 +54,7 @@ class Tip:
 
 
 def blunt_tip(before: Mesh, after: Mesh, cut: Cut, opening: int, record: dict[str, Any]) -> Tip | None:
-    """The tip that a cut took off, where it is blunt and no longer than the vessel is thick.
+    """The tip that a cut took off, where it is blunt, goes on as the vessel does, and is a radius long at most.
 
     Where a plane ends the vessel aslant, as at a bend, the height of the tip is that above a plane as much aslant.
 
@@ -76,9 +78,9 @@ def blunt_tip(before: Mesh, after: Mesh, cut: Cut, opening: int, record: dict[st
     aslant = 4 * (facing * (places @ cut.normal)) @ aside / (np.pi * radius_mm**4)
     away = before.points_mm[gone] - cut.centre_mm
     height_mm = float((away @ (cut.normal - aslant)).max())
-    if length_mm < BLUNT * height_mm:
-        return None
-    return Tip(opening, volume_mm3, _of_tube(cut.bend_per_mm, radius_mm), record)
+    bend_per_mm = _of_tube(cut.bend_per_mm, radius_mm)
+    leans = np.linalg.norm(aslant + length_mm * bend_per_mm) > MOST_ASLANT
+    return None if leans or length_mm < BLUNT * height_mm else Tip(opening, volume_mm3, bend_per_mm, record)
 
 
 def _of_tube(bend_per_mm: NDArray[np.float64], radius_mm: float) -> NDArray[np.float64]:
