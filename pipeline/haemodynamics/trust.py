@@ -20,7 +20,7 @@ from solver.run.units import MAX_LOSS
 _FIT = "solver/run/resolution.py, WALL_ACROSS"
 _BALANCE = "own choice: 1 % of the inflow, and 5 %"
 LIMITS: Mapping[str, Limit] = {
-    "volume cut off beyond the ends": Limit(MOST_LOST, 0.1, "own choice: the accuracy of a volume, and 10 %"),
+    "volume cut off beyond the ends": Limit(MOST_LOST, 0.25, "own choice: the accuracy of a volume, a quarter of it"),
     "width of a closed end over that of the widest opening": Limit(
         1, 100, "own choice: the main vessel is open; a person has to look, however wide it is"
     ),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes: how much of the mask, or of a given surface, is left, and what was lost that nobody asked for.
 
-The settings ask for side branches that are taken out, for smoothing and extensions, and, of a mask, for the piece of
-each end between the tip of the vessel and the cut. What goes beyond that is a loss: a vessel whose end is nowhere round
-enough to be cut, or the round end of a given surface.
+The settings ask for side branches that are taken out, for smoothing and extensions, and, with ``surface.cut_radii``,
+for the piece of each end between the tip of the vessel and the cut. What goes beyond that is a loss: a vessel that
+tapers to its end or is nowhere round enough to be cut, or the round end of a given surface.
 """
 
 import logging
@@ -37,8 +37,8 @@ def loss_in_words(quality: Mapping[str, Any], share: float) -> str:
     what, whole_mm3 = _whole_mm3(quality)
     ends = sorted(quality["cut_ends"], key=_unasked, reverse=True)
     whole = f"{100 * share:.1f} % of the {what}'s {whole_mm3 / 1000:.3g} mL"
+    radii = max(math.ceil(10 * end["volume_mm3"] / (math.pi * end["radius_mm"] ** 3) + 0.1) / 10 for end in ends)
     if "given_volume_mm3" in quality:
-        radii = max(math.ceil(10 * end["volume_mm3"] / (math.pi * end["radius_mm"] ** 3) + 0.1) / 10 for end in ends)
         shown = "; ".join(f"{_unasked(end) / 1000:.3g} mL at {words_mm(end['place_mm'])}" for end in ends[:MOST_NAMED])
         return (
             f"surface: the surface is closed by round ends, and cuts that open them took off {whole} (at most"
@@ -47,10 +47,11 @@ def loss_in_words(quality: Mapping[str, Any], share: float) -> str:
             f" ends are no part of the vessel, say so: surface.cut_radii: {radii:g}"
         )
     return (
-        f"surface: cuts took off {whole} beyond the tips of the vessel (at most {100 * MOST_LOST:g} %), most at"
-        f" {words_mm(ends[0]['place_mm'])}, {ends[0]['volume_mm3'] / 1000:.2f} mL: up to there the vessel is not round,"
-        " or thinner than surface.min_radius_mm. Repair the mask there (segment.lower, segment.cut_planes), lower"
-        " surface.cut_roundness, or close the end with surface.closed_mm"
+        f"surface: cuts took off {whole} at the ends of the vessel (at most {100 * MOST_LOST:g} %), most at"
+        f" {words_mm(ends[0]['place_mm'])}, {ends[0]['volume_mm3'] / 1000:.2g} mL: up to there the vessel narrows, is"
+        " not round, or is thinner than surface.min_radius_mm. Repair the mask there (segment.lower,"
+        " segment.cut_planes), lower surface.cut_roundness, or close the end with surface.closed_mm. If"
+        f" what lies beyond is not wanted, say so: surface.cut_radii: {radii:g}"
     )
 
 

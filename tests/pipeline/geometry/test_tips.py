@@ -2,6 +2,7 @@
 """Blunt ends keep their volume and their openings; ends that taper stay cut off; a tube goes along its bend."""
 
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from pipeline.geometry.branches.tips import Tip, with_whole_tips
 from pipeline.geometry.closed_surface import Surface
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.extension import extend
+from pipeline.geometry.surface.volumes import loss_in_words, share_lost
 from pipeline.stages.surface import extract_surface
 from tests.support.shapes import capped_cylinder
 from tests.support.tubes import arc, rotation
@@ -72,6 +74,10 @@ def test_an_end_that_tapers_stays_cut_off_where_it_is_wide(seed):
     assert "tube_mm" not in end
     cone_mm3 = np.pi * radius**3 * 4 * (1 + 0.12 + 0.12**2) / 3
     assert end["volume_mm3"] == pytest.approx(cone_mm3, rel=0.2)
+    share = share_lost(surface.quality)
+    assert share == pytest.approx(cone_mm3 / volume_mm3, rel=0.2)
+    advice = re.search(r"say so: surface\.cut_radii: ([\d.]+)$", loss_in_words(surface.quality, share))
+    assert share_lost(extract(lumen, volume_mm3, cut_radii=float(advice.group(1))).quality) == 0
 
 
 @pytest.mark.parametrize("seed", some(range(6), 1))
