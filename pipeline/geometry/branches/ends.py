@@ -77,6 +77,7 @@ class Cutting:
     capped : ends of the surface that are openings already, numbered from 1 in this order.
     moved : where a cut is made for one that was placed; none: there.
     nearest : whether a cut is moved as near to the tip as its section stays as large and round, and blunt tips kept.
+    voxel_mm : spacing of the image, where blunt tips are kept.
     shaved : sections in which the border shaves off a vessel's side. None: of a surface of no image, whose flat faces
         are other ends already.
     """
@@ -90,6 +91,7 @@ class Cutting:
     capped: Sequence[Cut] = ()
     moved: Callable[[Mesh, Cut], Cut] | None = None
     nearest: bool = False
+    voxel_mm: float = 0.0
     shaved: Sequence[Section] | None = None
 
 
@@ -163,7 +165,7 @@ def cut_ends(
         mesh = scene.mesh = cut_and_cap(mesh, cut, number, cuts, scene)
         cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
         lost.append(lost_at(cut, before.volume_mm3() - mesh.volume_mm3(), cap_mm2, cutting.asked_radii))
-        if cutting.nearest and (tip := blunt_tip(before, mesh, cut, number, lost[-1])):
+        if cutting.nearest and (tip := blunt_tip(before, mesh, cut, number, lost[-1], cutting.voxel_mm)):
             tips.append(tip)
     check_closed(mesh)
     return mesh, inside_mm3, lost, tips

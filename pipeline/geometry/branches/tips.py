@@ -25,9 +25,10 @@ MOST_RADII = 1.0
 NEAR_RADII = 4.0
 """What a cut took off is looked at so far around it: a tip that reaches farther is not blunt."""
 MOST_BENT = 0.4
-"""Radius of a tube over that of its bend, at most."""
-MOST_ASLANT = 0.12
-"""Slope of a tip against the end of the tube that would take its place, at most: else the vessel turns aside there."""
+"""Radius of the vessel over that of its bend, at most."""
+MOST_LEANING_VOXELS = 0.5
+"""The edge of a tip is so much nearer on one side than the end of the tube that would take its place, at most: on that
+side the tube stands outside of the vessel by as much."""
 LEAST_EDGES = 0.25
 """A tube is that long at least, in edges of its rim: the triangles of a shorter one would be needles."""
 BLUNT = 0.58
@@ -53,7 +54,7 @@ class Tip:
     record: dict[str, Any]
 
 
-def blunt_tip(before: Mesh, after: Mesh, cut: Cut, opening: int, record: dict[str, Any]) -> Tip | None:
+def blunt_tip(before: Mesh, after: Mesh, cut: Cut, opening: int, record: dict[str, Any], voxel_mm: float) -> Tip | None:
     """The tip that a cut took off, where it is blunt, goes on as the vessel does, and is a radius long at most.
 
     Where a plane ends the vessel aslant, as at a bend, the height of the tip is that above a plane as much aslant.
@@ -64,12 +65,14 @@ def blunt_tip(before: Mesh, after: Mesh, cut: Cut, opening: int, record: dict[st
     cut : where.
     opening : id of the cap.
     record : of the cut: ``radius_mm`` and ``volume_mm3``.
+    voxel_mm : spacing of the image.
     """
     radius_mm, volume_mm3 = record["radius_mm"], record["volume_mm3"]
     length_mm = volume_mm3 / (np.pi * radius_mm**2)
     gone = _gone(before, after, cut.centre_mm, NEAR_RADII * radius_mm)
     part = before.triangles[gone[before.triangles].all(axis=1)]
-    if length_mm > MOST_RADII * radius_mm or not len(part):
+    bent = float(np.linalg.norm(cut.bend_per_mm)) * radius_mm
+    if length_mm > MOST_RADII * radius_mm or bent > MOST_BENT or not len(part):
         return None
     corners = before.points_mm[part] - cut.centre_mm
     facing = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]) @ cut.normal / 2
@@ -78,14 +81,10 @@ def blunt_tip(before: Mesh, after: Mesh, cut: Cut, opening: int, record: dict[st
     aslant = 4 * (facing * (places @ cut.normal)) @ aside / (np.pi * radius_mm**4)
     away = before.points_mm[gone] - cut.centre_mm
     height_mm = float((away @ (cut.normal - aslant)).max())
-    bend_per_mm = _of_tube(cut.bend_per_mm, radius_mm)
-    leans = np.linalg.norm(aslant + length_mm * bend_per_mm) > MOST_ASLANT
-    return None if leans or length_mm < BLUNT * height_mm else Tip(opening, volume_mm3, bend_per_mm, record)
-
-
-def _of_tube(bend_per_mm: NDArray[np.float64], radius_mm: float) -> NDArray[np.float64]:
-    """A bend that a tube of a radius can have."""
-    return bend_per_mm / max(1.0, float(np.linalg.norm(bend_per_mm)) * radius_mm / MOST_BENT)
+    leaning_mm = radius_mm * np.linalg.norm(aslant + length_mm * cut.bend_per_mm)
+    if leaning_mm > MOST_LEANING_VOXELS * voxel_mm or length_mm < BLUNT * height_mm:
+        return None
+    return Tip(opening, volume_mm3, cut.bend_per_mm, record)
 
 
 def _gone(before: Mesh, after: Mesh, centre_mm: NDArray[np.float64], reach_mm: float) -> NDArray[np.bool_]:
