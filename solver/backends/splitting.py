@@ -152,13 +152,9 @@ class _Cut:
         self.outside = outside[np.lexsort((outside, self._owner(outside)))]
         self._ascending = np.argsort(self.outside)
         self.ranges = _by_owner(self._owner(self.outside))
-        stencils = whole.stencils
         self.links = self.owns(whole.walls.slot)
-        around = [rows[:, mine] if whole.isotropic else rows for rows in (stencils.beside, stencils.ends)]
-        behind = whole.parabolic.rows[:, self.links if whole.walls.varies else slice(0)]
-        beside = np.unique(np.concatenate([rows.ravel() for rows in (*around, behind)]))
-        beside = beside[(beside >= 0) & (subdomain[beside] != number)]
-        self.ghosts = beside[np.argsort(subdomain[beside], kind="stable")].astype(np.int64)
+        beside = self._beside(mine)
+        self.ghosts = beside[np.argsort(subdomain[beside], kind="stable")]
         self.ghost_ranges = _by_owner(subdomain[self.ghosts])
         wanted = -(-int(at_border.sum()) // ALIGNMENT) * ALIGNMENT
         at_border[np.flatnonzero(~at_border)[: max(0, wanted - int(at_border.sum()))]] = True
@@ -167,6 +163,21 @@ class _Cut:
         self.rows = np.concatenate((mine[at_border], mine[~(at_border | last)], mine[last]))
         self._stride = row_stride(len(mine))
         self.own_slots = whole.q * self._stride
+
+    def _beside(self, mine: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Nodes of other parts, ascending, whose velocity or fluxes those of the part need.
+
+        They are marked, a row of the tables after another: sorted together these would take as much as addresses do.
+        """
+        whole, stencils = self._whole, self._whole.stencils
+        needed = np.zeros(whole.count + 1, np.bool_)  # the one more is that of -1, no node
+        if whole.isotropic:
+            for row in (*stencils.beside, *stencils.ends):
+                needed[row[mine]] = True
+        if whole.walls.varies:
+            for row in whole.parabolic.rows:
+                needed[row[self.links]] = True
+        return np.flatnonzero(needed[:-1] & (self._subdomain != self.number))
 
     def _owner(self, slots: Slots) -> NDArray[np.integer]:
         owner: NDArray[np.integer] = self._subdomain[slots % self._whole.stride]
@@ -231,8 +242,15 @@ class _Cut:
         stencils, local = self._whole.stencils, self._with_ghosts(place)
         if not self._whole.isotropic:
             return stencils
-        beside, ends = (np.where(rows < 0, np.int32(-1), local[rows]) for rows in (stencils.beside, stencils.ends))
-        return Stencils(beside[:, self.rows], ends[:, self.rows], stencils.times[:, self.rows])
+
+        def own(table: NDArray[np.int32]) -> NDArray[np.int32]:
+            found = np.empty((len(table), len(self.rows)), np.int32)
+            for of_part, row in zip(found, table, strict=True):
+                ends = row[self.rows]
+                of_part[:] = np.where(ends < 0, np.int32(-1), local[ends])
+            return found
+
+        return Stencils(own(stencils.beside), own(stencils.ends), stencils.times[:, self.rows])
 
     def _parabolic(self, place: NDArray[np.int64]) -> ParabolicWalls:
         if not self._whole.walls.varies:

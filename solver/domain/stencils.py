@@ -43,23 +43,27 @@ class Stencils:
     def of_nodes(cls, nodes: Nodes) -> "Stencils":
         """Of a geometry."""
         neighbours = Neighbours(nodes)
-        beside = np.stack([neighbours.along(direction) for direction in range(1, 2 * AXES + 1)])
+        beside = np.empty((2 * AXES, nodes.count), np.int32)
+        for row in range(2 * AXES):
+            beside[row] = neighbours.along(row + 1)
         inner = np.asarray((beside >= 0).all(axis=0))
-        chosen = [_chosen(inner, *beside[2 * a : 2 * a + 2]) for a in range(AXES)]
-        ends = np.concatenate([pair for pair, _ in chosen]).astype(np.int32)
-        times = np.stack([times for _, times in chosen])
-        return cls(np.where(inner, beside, np.int32(-1)), ends, times)
+        ends, times = np.empty_like(beside), np.empty((AXES, nodes.count), np.int8)
+        for a in range(AXES):
+            both = slice(2 * a, 2 * a + 2)
+            ends[both], times[a] = _chosen(inner, *beside[both])
+        beside[:, ~inner] = -1
+        return cls(beside, ends, times)
 
 
 def _chosen(
     inner: NDArray[np.bool_], up: NDArray[np.int32], down: NDArray[np.int32]
-) -> tuple[NDArray[np.integer], NDArray[np.int8]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """Upper and lower end, (2, N), and how often their difference counts, along an axis.
 
     `inner` says which nodes have a flux, `up` and `down` are neighbours. Where there is no flux on one side, those on
     the other side go on linearly.
     """
-    own = np.arange(len(up))
+    own = np.arange(len(up), dtype=np.int32)
     ends, times = np.stack((own, own)), np.zeros(len(up), np.int8)
 
     def with_flux(row: NDArray[np.integer]) -> NDArray[np.bool_]:
