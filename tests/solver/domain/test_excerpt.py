@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A part laid out from its surroundings is the part that is cut out of the whole."""
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -107,6 +108,22 @@ def test_a_part_of_its_surroundings_is_that_of_the_whole(name, count, seed):
         sizes.append(around.count)
         assert len(around.opening_link_node) == len(on(nodes).opening_link_node)  # also those along corners alone
     assert min(sizes) < nodes.count
+
+
+@pytest.mark.parametrize("seed", range(11, 15))
+def test_cutting_a_part_with_27_velocities_takes_half_its_table_of_addresses(seed, monkeypatch):
+    """At most, beside what is given: what the force takes differences of is looked for a row of nodes at a time."""
+    monkeypatch.setattr(whole, "BLOCK_ROWS", 256)
+    rng = np.random.default_rng(seed)
+    nodes, count = pipe((0, 0, 1), float(rng.uniform(6, 10)), int(rng.integers(60, 120))), int(rng.integers(2, 5))
+    lattice, part = laid_out(nodes, True, precision="fp32"), random_planes(nodes, count, seed)
+    table = lattice.addresses.nbytes
+    tracemalloc.start()
+    cut = split(lattice, part, {1}, in_place=True)
+    held, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(cut) == 1 and cut[0].lattice.isotropic
+    assert most - held < 0.5 * table
 
 
 def test_an_excerpt_is_small_beside_the_whole():
