@@ -20,8 +20,8 @@ from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.surface.clip import open_edges
 from pipeline.geometry.surface.extension import extend, mean_edge_mm, place_of_collision
 
-MOST_RADII = 1.0
-"""A tip is no longer, in radii of the vessel: the tube with its volume."""
+MOST_RADII = 0.75
+"""The tube with the volume of a tip is no longer, in radii of the vessel: that of half a ball is 2/3."""
 NEAR_RADII = 4.0
 """What a cut took off is looked at so far around it: a tip that reaches farther is not blunt."""
 MOST_BENT = 0.4
@@ -55,7 +55,7 @@ class Tip:
 
 
 def blunt_tip(before: Mesh, after: Mesh, cut: Cut, opening: int, record: dict[str, Any], voxel_mm: float) -> Tip | None:
-    """The tip that a cut took off, where it is blunt, goes on as the vessel does, and is a radius long at most.
+    """The tip that a cut took off, where it is blunt, goes on as the vessel does, and is no longer than a round end is.
 
     Where a plane ends the vessel aslant, as at a bend, the height of the tip is that above a plane as much aslant.
 
