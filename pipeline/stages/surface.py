@@ -230,20 +230,13 @@ def _cutting(
     lumen: Volume, settings: SurfaceSettings, least_mm: float, border: Sequence[Section], shaved: Sequence[Section]
 ) -> Cutting:
     """How the ends are cut: as far from the tip as the settings ask for, or as near as can be."""
-    voxel_mm, nearest = min(lumen.spacing_mm), settings.cut_radii is None
-    remedy = f"{remedies.finer(FINER * voxel_mm)}, or let the mask reach further along the vessel"
-    cut_radii = CUT_RADII if settings.cut_radii is None else settings.cut_radii
-    return Cutting(
-        settings,
-        least_mm,
-        remedy,
-        cut_radii,
-        asked_radii=0.0 if nearest else cut_radii + TIP_RADII,
-        border=border,
-        nearest=nearest,
-        voxel_mm=voxel_mm,
-        shaved=shaved,
-    )
+    remedy = f"{remedies.finer(FINER * min(lumen.spacing_mm))}, or let the mask reach further along the vessel"
+    if settings.cut_radii is None:
+        return Cutting(
+            settings, least_mm, remedy, CUT_RADII, 0.0, border, voxel_mm=min(lumen.spacing_mm), shaved=shaved
+        )
+    asked_radii = settings.cut_radii + TIP_RADII
+    return Cutting(settings, least_mm, remedy, settings.cut_radii, asked_radii, border, shaved=shaved)
 
 
 def _border_record(border: Sequence[Section], shaved: Sequence[Section]) -> list[dict[str, Any]]:

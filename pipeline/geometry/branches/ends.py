@@ -76,8 +76,7 @@ class Cutting:
     border : sections of the image's border, where the ends beyond it are cut off.
     capped : ends of the surface that are openings already, numbered from 1 in this order.
     moved : where a cut is made for one that was placed; none: there.
-    nearest : whether a cut is moved as near to the tip as its section stays as large and round, and blunt tips kept.
-    voxel_mm : spacing of the image, where blunt tips are kept.
+    voxel_mm : of the image, if cuts are moved as near to tips as sections stay as large and round, and blunt tips kept.
     shaved : sections in which the border shaves off a vessel's side. None: of a surface of no image, whose flat faces
         are other ends already.
     """
@@ -90,8 +89,7 @@ class Cutting:
     border: Sequence[Section] = ()
     capped: Sequence[Cut] = ()
     moved: Callable[[Mesh, Cut], Cut] | None = None
-    nearest: bool = False
-    voxel_mm: float = 0.0
+    voxel_mm: float | None = None
     shaved: Sequence[Section] | None = None
 
 
@@ -165,7 +163,7 @@ def cut_ends(
         mesh = scene.mesh = cut_and_cap(mesh, cut, number, cuts, scene)
         cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
         lost.append(lost_at(cut, before.volume_mm3() - mesh.volume_mm3(), cap_mm2, cutting.asked_radii))
-        if cutting.nearest and (tip := blunt_tip(before, mesh, cut, number, lost[-1], cutting.voxel_mm)):
+        if cutting.voxel_mm and (tip := blunt_tip(before, mesh, cut, number, lost[-1], cutting.voxel_mm)):
             tips.append(tip)
     check_closed(mesh)
     return mesh, inside_mm3, lost, tips
@@ -264,7 +262,7 @@ def _roundest(
 ) -> tuple[Cut | None, float | None]:
     """The cut of an end by the first of some values of ``surface.cut_roundness`` that finds one, and that value."""
     for roundness in roundnesses:
-        limits = cutting.cut_radii, cutting.least_mm, roundness, cutting.nearest
+        limits = cutting.cut_radii, cutting.least_mm, roundness, cutting.voxel_mm is not None
         if cut := place_cut(field, found.centreline, end, *limits):
             return cut, roundness
     return None, None
