@@ -142,4 +142,4 @@ def test_no_case_takes_the_place_of_what_is_made_of_all():
 def test_no_file_is_made_for_a_case_that_the_cohort_does_not_have(project, snakemake):
     answer = snakemake(project, "tiny", "--dry-run", "--", "results/nobody/report.html")
     assert answer.returncode != 0
-    assert "No rule to produce results/nobody/report.html" in answer.stdout + answer.stderr
+    assert "results/nobody/report.html: config/cases/nobody.yaml: no such case file" in answer.stdout + answer.stderr

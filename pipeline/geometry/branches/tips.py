@@ -20,8 +20,9 @@ from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.surface.clip import open_edges
 from pipeline.geometry.surface.extension import extend, mean_edge_mm, place_of_collision
 
-MOST_RADII = 0.75
-"""The tube with the volume of a tip is no longer, in radii of the vessel: that of half a ball is 2/3."""
+MOST_RADII = 0.9
+"""The tube with the volume of a tip is no longer, in radii of the vessel: that of half a ball is 2/3, and the cut may
+stand a fifth of a radius before it."""
 NEAR_RADII = 4.0
 """What a cut took off is looked at so far around it: a tip that reaches farther is not blunt."""
 MOST_BENT = 0.4
