@@ -36,6 +36,7 @@ from pipeline.files.mesh import Mesh  # noqa: E402
 from pipeline.files.volume import Volume  # noqa: E402
 from pipeline.geometry.branches import ends as branch_ends  # noqa: E402
 from pipeline.geometry.branches.openings import Cut  # noqa: E402
+from pipeline.geometry.branches.tips import points_gone  # noqa: E402
 from pipeline.geometry.closed_surface import Surface  # noqa: E402
 from pipeline.geometry.surface.clip import ClipError, cut_end, section_mm2  # noqa: E402
 from pipeline.geometry.surface.volumes import share_lost  # noqa: E402
@@ -156,7 +157,8 @@ def of_input(folder: Path) -> dict[str, Any]:
 def _cut(before: Mesh, cut: Cut, after: Mesh, record: dict[str, Any]) -> dict[str, Any]:
     """One cut, and the plane nearest to the tip."""
     radius = record["radius_mm"]
-    tip_mm = float(_beyond(before, cut, after, REACH_RADII * radius).max())
+    gone = points_gone(before, after, cut.centre_mm, REACH_RADII * radius)
+    tip_mm = float(((before.points_mm[gone] - cut.centre_mm) @ cut.normal).max())
     first, k = section_mm2(before, cut.centre_mm, cut.normal), 0
 
     def plane(steps: int) -> NDArray[np.float64]:
@@ -180,13 +182,6 @@ def _cut(before: Mesh, cut: Cut, after: Mesh, record: dict[str, Any]) -> dict[st
         "nearest_diameters": (tip_mm - k * STEP_RADII * radius) / (2 * radius),
         "nearest_takes_mm3": nearest,
     }
-
-
-def _beyond(before: Mesh, cut: Cut, after: Mesh, reach_mm: float) -> NDArray[np.float64]:
-    """Heights above a cut of the points that it took off, near it."""
-    near = before.points_mm[np.linalg.norm(before.points_mm - cut.centre_mm, axis=1) < reach_mm]
-    kept = {point.tobytes() for point in after.points_mm}
-    return np.array([(point - cut.centre_mm) @ cut.normal for point in near if point.tobytes() not in kept])
 
 
 def tell_inputs(records: dict[str, dict[str, Any]]) -> str:

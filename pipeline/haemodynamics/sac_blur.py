@@ -28,9 +28,20 @@ def edge_width_mm(segmentation: Mapping[str, Any]) -> float:
     return float(segmentation["contrast"]) / float(slope) if slope else 0.0
 
 
+def foretold(edge_mm: float, radius_mm: float) -> float:
+    """Logarithm of what blur makes too much of a sac's mean stress, `SAC_BLUR` w/R.
+
+    Parameters
+    ----------
+    edge_mm : w, width of the edge in the image.
+    radius_mm : R, of the vessel that carries the sac.
+    """
+    return SAC_BLUR * edge_mm / radius_mm
+
+
 def with_blur_checks(indices: Mapping[str, Any], segmentation: Mapping[str, Any]) -> dict[str, Any]:
     """What stands in ``indices.json`` with a check of each sac: by which part of what is found its true mean stress is
-    expected to be less, 1 - exp(-`SAC_BLUR` w/R), w the width of the edge and R the radius of the parent.
+    expected to be less, 1 - exp(-x), x as :func:`foretold`.
 
     Parameters
     ----------
@@ -44,11 +55,11 @@ def with_blur_checks(indices: Mapping[str, Any], segmentation: Mapping[str, Any]
 
 
 def _check(sac: Mapping[str, Any], edge_mm: float) -> dict[str, Any]:
-    widths = edge_mm / (sac["parent_diameter_mm"] / 2)
-    too_high = float(1 - np.exp(-SAC_BLUR * widths))
+    radius_mm = sac["parent_diameter_mm"] / 2
+    too_high = float(1 - np.exp(-foretold(edge_mm, radius_mm)))
     words = (
-        f"{sac_in_words(sac['name'])}: the image's edge is {edge_mm:.2g} mm wide, {widths:.0%} of the parent's radius;"
-        " such blur widens a sac's neck, so that its true mean wall shear stress is expected to be"
+        f"{sac_in_words(sac['name'])}: the image's edge is {edge_mm:.2g} mm wide, {edge_mm / radius_mm:.0%} of the"
+        " parent's radius; such blur widens a sac's neck, so that its true mean wall shear stress is expected to be"
         f" {too_high:.0%} less than the one found (true ones scatter by {SCATTER:.0%} about that): take a sharper"
         " image; no setting mends it"
     )

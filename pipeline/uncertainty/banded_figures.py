@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.haemodynamics.sac_blur import SAC_BLUR
+from pipeline.haemodynamics.sac_blur import foretold
 from pipeline.uncertainty.coarse_spacing import ORDER, ORDER_OF_PEAKS
 
 Floats = NDArray[np.float64]
@@ -90,5 +90,5 @@ def with_blur(figures: Sequence[Figure], parents_mm: Mapping[str, float], edge_m
     parents_mm : radius of the vessel that carries each sac, by its name.
     edge_mm : width of the edge in the image; 0 without one.
     """
-    foretold = {f"shear {name}": SAC_BLUR * edge_mm / radius for name, radius in parents_mm.items()}
-    return tuple(replace(figure, too_large=foretold.get(figure.key, 0.0)) for figure in figures)
+    too_large = {f"shear {name}": foretold(edge_mm, radius) for name, radius in parents_mm.items()}
+    return tuple(replace(figure, too_large=too_large.get(figure.key, 0.0)) for figure in figures)

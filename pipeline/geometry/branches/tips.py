@@ -70,7 +70,7 @@ def blunt_tip(before: Mesh, after: Mesh, cut: Cut, opening: int, record: dict[st
     """
     radius_mm, volume_mm3 = record["radius_mm"], record["volume_mm3"]
     length_mm = volume_mm3 / (np.pi * radius_mm**2)
-    gone = _gone(before, after, cut.centre_mm, NEAR_RADII * radius_mm)
+    gone = points_gone(before, after, cut.centre_mm, NEAR_RADII * radius_mm)
     part = before.triangles[gone[before.triangles].all(axis=1)]
     bent = float(np.linalg.norm(cut.bend_per_mm)) * radius_mm
     if length_mm > MOST_RADII * radius_mm or bent > MOST_BENT or not len(part):
@@ -88,8 +88,15 @@ def blunt_tip(before: Mesh, after: Mesh, cut: Cut, opening: int, record: dict[st
     return Tip(opening, volume_mm3, cut.bend_per_mm, record)
 
 
-def _gone(before: Mesh, after: Mesh, centre_mm: NDArray[np.float64], reach_mm: float) -> NDArray[np.bool_]:
-    """Which points of a surface another one lacks, of those that lie near a place, (n,)."""
+def points_gone(before: Mesh, after: Mesh, centre_mm: NDArray[np.float64], reach_mm: float) -> NDArray[np.bool_]:
+    """Which points of a surface another one lacks, of those that lie near a place, (n,).
+
+    Parameters
+    ----------
+    before, after : the surface with n points, and the other one.
+    centre_mm : (3,) the place.
+    reach_mm : how far from it.
+    """
     gone, kept = (np.linalg.norm(mesh.points_mm - centre_mm, axis=1) < reach_mm for mesh in (before, after))
     near = np.ascontiguousarray(before.points_mm[gone]).view("V24").ravel()
     others = np.ascontiguousarray(after.points_mm[kept]).view("V24").ravel()
