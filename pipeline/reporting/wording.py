@@ -17,7 +17,7 @@ class Line(NamedTuple):
 
 
 SAC = (
-    Line("found_by", "found by"),
+    Line("found_by", "found by a neck plane, or by its radius beside the vessel's"),
     Line("volume_ml", "volume", "mL"),
     Line("height_mm", "height over the neck", "mm"),
     Line("dome_diameter_mm", "largest width along the neck", "mm"),

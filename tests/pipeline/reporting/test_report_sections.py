@@ -156,7 +156,7 @@ def test_narrow_places_sacs_energy_volume_and_residence_are_reported(rich):
     assert '<td class="n">52.5</td>' in html
     assert "<h3>sac 1</h3>" in html
     assert said["inflow, as a part of the flow beside it"] == "15.5 %"
-    assert said["found by"] == "the neck&#39;s ring"
+    assert said["found by a neck plane, or by its radius beside the vessel&#39;s"] == "the neck&#39;s ring"
     assert said["not accounted for"] == "5.70 %"
     assert said["power that enters"] == "140 µW"
     assert said["mean shear rate"] == "311 1/s"
