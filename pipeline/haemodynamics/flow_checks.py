@@ -119,7 +119,8 @@ def energy_checks(energy: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _imposed_check(error: float) -> dict[str, Any]:
-    words = f"the velocity field carries {error:+.2%} of the imposed flow too much; use a finer spacing"
+    than = "more" if error > 0 else "less"
+    words = f"the velocity field carries {abs(error):.2%} {than} than the flow that is imposed; use a finer spacing"
     return check("inflow against imposed", "%", error, words)
 
 

@@ -281,6 +281,13 @@ def test_what_breaks_trust_becomes_a_warning(broken, changes):
     assert len(found["warnings"]) == 1
 
 
+@pytest.mark.parametrize(("imposed", "than"), [(1.02, "less"), (0.98, "more")])
+def test_a_field_that_carries_another_flow_than_imposed_is_told_by_which_of_them_is_larger(imposed, than):
+    openings = {"inlet": {"imposed_flow_ml_s": imposed * Pipe().flow_ml_s}, "outlet": {}}
+    _, _, found = run(Pipe(), 0.2, openings=openings)
+    assert f"% {than} than the flow that is imposed" in found["warnings"][0]
+
+
 def test_solver_warnings_come_first_and_a_coarse_lattice_is_named():
     _, _, found = run(Pipe(), 0.5, warnings=["tau is low"])
     assert found["warnings"][0] == "tau is low"
