@@ -21,6 +21,7 @@ import json
 import os
 import platform
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -77,15 +78,29 @@ def case_file(name: str, level: str, options: argparse.Namespace) -> dict[str, A
     return case | {"voxelize": {"nodes_across": round(across)}, "solve": solve, "uncertainty": level}
 
 
-def run(name: str, level: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Run a case with bands of a level in a folder; what the run and each stage took."""
-    cases, measured = folder / "cases", folder / "measured"
-    for each in (cases, measured):
-        each.mkdir(parents=True)
+def write_case(name: str, level: str, folder: Path, options: argparse.Namespace) -> None:
+    """Write the case file that is to run in a folder."""
+    cases = folder / "cases"
+    cases.mkdir(parents=True)
     (cases / f"{name}.yaml").write_text(json.dumps(case_file(name, level, options)))
+
+
+def run(name: str, folder: Path, cores: int, asked: Iterable[str] = ()) -> dict[str, Any]:
+    """Run the case of a folder; what the run and each stage took.
+
+    Parameters
+    ----------
+    name : of the case.
+    folder : where its case file lies and results are to.
+    cores : how many.
+    asked : options and results of Snakemake; none: all of the case.
+    """
+    measured = folder / "measured"
+    measured.mkdir()
     (measured / "sitecustomize.py").write_text(AT_EXIT)
     path = os.pathsep.join(filter(None, (str(measured), os.environ.get("PYTHONPATH"))))
-    command = snakemake(["--cores", str(options.cores)], {"cases": name, "case_folder": str(cases)})
+    settings = {"cases": name, "case_folder": str(folder / "cases")}
+    command = snakemake(["--cores", str(cores)], settings) + list(asked)
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
         command, cwd=folder, env=os.environ | {"PYTHONPATH": path, "MEASURED": str(measured)}, capture_output=True
@@ -96,6 +111,7 @@ def run(name: str, level: str, folder: Path, options: argparse.Namespace) -> dic
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     results = folder / "results" / name
     stages = by_stage([json.loads(file.read_text()) for file in measured.glob("*.json")], results)
+    shutil.rmtree(measured)
     return {
         "nodes": nodes_of(results),
         "seconds": seconds,
@@ -168,25 +184,31 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> None:
-    options = parse()
+def provenance_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What is known before cases run, and room for them."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    hardware = {"cpu": processor(), "threads": options.cores, "system": platform.platform()}
-    results: dict[str, Any] = {
+    return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "commit": commit.stdout.strip(),
-        "hardware": hardware,
+        "hardware": {"cpu": processor(), "threads": options.cores, "system": platform.platform()},
         "versions": versions(),
         "options": {name: value for name, value in vars(options).items() if not isinstance(value, Path)},
         "cases": {},
     }
-    file = options.json or default_file("whole-case", hardware)
+
+
+def main() -> None:
+    options = parse()
+    results = provenance_of(options)
+    file = options.json or default_file("whole-case", results["hardware"])
     with tempfile.TemporaryDirectory() as scratch:
         where = options.folder or Path(scratch)
         for name, level in product(options.cases, options.bands):
             load, title = os.getloadavg()[0], name if level == "off" else f"{name}, {level} bands"
             folders = [where / f"{name}-{level}-{number}" for number in range(options.repeats)]
-            found = middle([run(name, level, folder, options) for folder in folders]) | {"load_before": load}
+            for folder in folders:
+                write_case(name, level, folder, options)
+            found = middle([run(name, folder, options.cores) for folder in folders]) | {"load_before": load}
             if first := results["cases"].get(name):
                 found |= {f"by_{key}": round(found[key] / first[key], 2) for key in ("seconds", "processor")}
             results["cases"][title] = found
