@@ -52,7 +52,8 @@ def with_its_layers(mask: Mask, reaches: Mask, cut: Mask) -> Mask:
     """A lumen with those voxels of cut planes that part it from nothing.
 
     A disc that parts two lumens where they touch reaches into both beyond that place, and along the wall. There no
-    voxel of what it parts off lies beside it, within `BESIDE` steps.
+    voxel of what it parts off lies beside it, within `BESIDE` steps, and not both of two parts of the lumen that hang
+    together elsewhere alone, as where a vessel touches itself.
 
     Parameters
     ----------
@@ -66,10 +67,23 @@ def with_its_layers(mask: Mask, reaches: Mask, cut: Mask) -> Mask:
     """
     box = bounding_box(mask, margin=BESIDE + 2)
     own, bright, layers = mask[box], reaches[box], cut[box]
-    parting = ndimage.binary_dilation(bright & ~own & ~layers, iterations=BESIDE)
+    parting = ndimage.binary_dilation(bright & ~own & ~layers, iterations=BESIDE) | _between_parts(own, layers)
     whole = mask.copy()
     whole[box] = ndimage.binary_propagation(own, mask=own | (layers & bright & ~parting))
     return whole
+
+
+def _between_parts(own: Mask, layers: Mask) -> Mask:
+    """Voxels of layers that have two parts of a lumen beside them which do not hang together around their disc."""
+    between = np.zeros_like(layers)
+    label, _ = ndimage.label(layers, np.ones((3, 3, 3)))
+    for box in ndimage.find_objects(label):
+        near = tuple(slice(max(side.start - BESIDE - 2, 0), side.stop + BESIDE + 2) for side in box)
+        parts, count = ndimage.label(own[near])
+        if count > 1:
+            beside = [ndimage.binary_dilation(parts == n, iterations=BESIDE) for n in range(1, count + 1)]
+            between[near] |= layers[near] & (np.sum(beside, axis=0) > 1)
+    return between
 
 
 def faults(planes: Sequence[CutPlane], volume: Volume, mask: Mask, reaches: Mask) -> list[str]:
