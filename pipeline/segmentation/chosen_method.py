@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The method that ``segment.method: auto`` takes: one threshold, or the levels near each place where one misses the
-volume.
+"""What ``segment.method: auto`` takes: one threshold, or the levels near each place where one misses the volume; and an
+upper threshold where a CT image shows calcium or metal at the wall.
 
 One threshold is the simplest wall, and right where brightness is even along the vessel. Where the levels near each
 place foretell a volume that is more than 1.5 % off, half of what a volume may be, or a vessel that goes on more dimly,
 the method `local` is tried. It is taken if its lumen gives no reservation that the first did not give, and none of a
 wall that is misplaced. What is of medium brightness in the wall or beside the vessel misleads it, so that one threshold
 stays then.
+
+In CT what is far brighter than contrast-filled blood is calcium, metal or bone, whose blur makes the vessel wider. It
+is left out where that changes the vessel by no more than a plaque or a stent does, and leaves no doubt but of the wall
+behind it.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.segmentation.limits import MOVED, WRONG
@@ -23,6 +27,104 @@ MISPLACED = frozenset({"local_edge", "local_edge.beyond"})
 
 MISLED = "off_the_edge"
 """That of a threshold which was raised beside a vein or an organ, whose levels are taken for those of tissue."""
+
+BRIGHT = ("other_brightness", "bright_wall")
+"""Parts of the record that tell of what is brighter than blood."""
+
+LEFT_OUT = 0.3
+"""Part of the volume that may be left out: a stent makes it up to 47 % too large."""
+
+AT_THE_WALL = frozenset({"bright_wall", "bright_rim"})
+"""Reservations that stay, or come, where such a thing is left out: no image tells the wall behind it. Those of where
+the wall stands may come, too, since levels near each place are tried then."""
+
+
+class Found(Protocol):
+    """A lumen with its record."""
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """As in ``segmentation.json``."""
+        ...
+
+
+Lumen = TypeVar("Lumen", bound=Found)
+
+
+def chosen(
+    found: Lumen,
+    settings: SegmentSettings,
+    tried: Callable[[SegmentSettings], Lumen | None],
+    modality: str | None,
+) -> tuple[Lumen, dict[str, Any]]:
+    """The lumen that is taken, and what its record holds of why.
+
+    Parameters
+    ----------
+    found : at one threshold.
+    settings : by which it was found.
+    tried : the lumen by other settings; None where it is refused.
+    modality : ``CT``: what is brighter than blood is no vessel; other images do not tell.
+    """
+    reasons: dict[str, Any] = {}
+    upper = None if modality != "CT" else upper_of(found.record)
+    if upper is not None and settings.upper is None:
+        without = settings.model_copy(update={"upper": upper})
+        other = tried(without)
+        if other is not None and clears(other.record, found.record):
+            reasons |= record_of_upper(upper, other.record, found.record)
+            found, settings = other, without
+    if misplaced(found.record):
+        other = tried(by_place(settings))
+        if other is not None and settles(other.record, found.record):
+            reasons |= record_of_choice(other.record, found.record)
+            found = other
+    return found, reasons
+
+
+def upper_of(record: Mapping[str, Any]) -> float | None:
+    """The upper threshold that leaves out what is brighter than blood: where it lies in the wall along the vessel, that
+    of the wall, else the least; None where no check fails for what is brighter, or most of the mask is so bright.
+
+    Parameters
+    ----------
+    record : as in ``segmentation.json``.
+    """
+    warned = record["warnings"]
+    parts = [record[key] for key in BRIGHT if record.get(key)]
+    if not any(part["words"] in warned for part in parts):
+        return None
+    rim = record.get("bright_rim")
+    if rim and rim["words"] in warned and rim.get("upper") is not None:
+        return float(rim["upper"])
+    return min((part["upper"] for part in parts if part.get("upper") is not None), default=None)
+
+
+def clears(without: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Whether a lumen without what is brighter than blood is to be taken.
+
+    Parameters
+    ----------
+    without, found : records of it and of the lumen with that, as in ``segmentation.json``.
+    """
+    kept = without["volume_ml"] / found["volume_ml"]
+    return 1 - LEFT_OUT <= kept <= 1 and reservations(without) <= reservations(found) | AT_THE_WALL | MISPLACED
+
+
+def record_of_upper(upper: float, without: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``segmentation.json`` holds of an upper threshold that was not given.
+
+    Parameters
+    ----------
+    upper : the threshold.
+    without, found : records of the lumen by it, and of the one by none.
+    """
+    less = found["volume_ml"] - without["volume_ml"]
+    said = (
+        f"segment.upper: {upper:.4g}, which leaves out calcium, metal or bone and its blur, {less:.3g} mL of"
+        f" {found['volume_ml']:.4g}; segment.method: {THRESHOLD} keeps them"
+    )
+    return {"upper_chosen": said}
 
 
 def at_one_level(settings: SegmentSettings) -> SegmentSettings:

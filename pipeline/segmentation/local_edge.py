@@ -275,7 +275,7 @@ def record_of_bright_wall(edge: LocalEdge, mask: Mask, problem: Problem, found: 
     """
     share = float(edge.brighter.sum() / mask.sum())
     if not share:
-        return {"share": 0.0, "words": ""}
+        return {"share": 0.0, "upper": None, "words": ""}
     depth = ndimage.distance_transform_edt(np.pad(edge.brighter, 1))[1:-1, 1:-1, 1:-1]
     z, y, x = (
         int(n) + side.start for n, side in zip(np.unravel_index(depth.argmax(), depth.shape), edge.box, strict=True)
@@ -286,12 +286,13 @@ def record_of_bright_wall(edge: LocalEdge, mask: Mask, problem: Problem, found: 
         f" brighter than the blood beside it by {BRIGHTER:.0%} of the contrast, and its blur makes the vessel wider"
         " there. "
     )
+    upper = None
     if problem.settings.upper is None:
-        upper = edge.above_all_blood(found) + BRIGHTER * found.contrast
-        words += f"To leave it out, set segment.upper: {upper:.4g}"
+        upper = float(f"{edge.above_all_blood(found) + BRIGHTER * found.contrast:.4g}")
+        words += f"To leave it out, set segment.upper: {upper:g}"
     else:
         words += "segment.upper leaves it out; where the wall is behind it, no image of this resolution tells"
-    return {"share": round(share, 4), "words": words}
+    return {"share": round(share, 4), "upper": upper, "words": words}
 
 
 def at_the_local_edge(lumen: Lumen, problem: Problem) -> Lumen:

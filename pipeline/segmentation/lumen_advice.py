@@ -18,7 +18,7 @@ BRIDGE = (
     " image does not tell"
 )
 
-DOUBTS = ("touching_lumens", "other_brightness", "local_edge", "dark_sheet", "bright_wall", "bright_rim")
+DOUBTS = ("touching_lumens", "other_brightness", "bright_wall", "bright_rim", "local_edge", "dark_sheet")
 """What the segmentation records of a lumen that may hold more or less than the vessel, as the checks of the report
 order it."""
 

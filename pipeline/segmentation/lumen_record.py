@@ -121,8 +121,9 @@ def record_of(
     slope = wall_slope(filtered.voxels, spacing_mm, mask, intensity)
     unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
     blurred = blur(intensity, slope, spacing_mm) / spacing_mm
-    wall, other = _at_the_wall(problem, found, mask, intensity, radii), _of_other(problem, mask, intensity, blurred)
-    places, lost = _of_places(problem, found, mask, intensity, wall, blurred), _lost_between_markers(problem, radii)
+    wall, lost = _at_the_wall(problem, found, mask, intensity, radii), _lost_between_markers(problem, radii)
+    places = _of_places(problem, found, mask, intensity, wall, blurred)
+    other = _of_other(problem, mask, intensity, blurred, places["touching_lumens"])
     cut_off = record_of_cut_off(problem, mask, intensity, loaded)
     of_places = wall.get("local_edge") or {"change": 0.0}
     by_place = "layer" in of_places or abs(of_places["change"]) > WRONG  # then one level of all tells nothing else
@@ -185,9 +186,11 @@ def _of_planes(problem: Problem, found: Lumen, mask: Mask) -> list[str]:
     return faults(planes, problem.filtered, mask, reaches(found, problem)) if planes else []
 
 
-def _of_other(problem: Problem, mask: Mask, intensity: Levels, blurred: float) -> dict[str, Any] | None:
+def _of_other(
+    problem: Problem, mask: Mask, intensity: Levels, blurred: float, touch: dict[str, Any] | None
+) -> dict[str, Any] | None:
     other = other_brightness(problem.filtered.voxels, mask, problem.places, intensity, blurred)
-    return record_of_other(other, problem, intensity.surroundings)
+    return record_of_other(other, problem, intensity.surroundings, beside=bool(touch and touch["unlike"]))
 
 
 def _of_places(

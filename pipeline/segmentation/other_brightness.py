@@ -7,7 +7,7 @@ even. Contrast that fades along a vessel has all brightnesses between its ends, 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,12 @@ from scipy import ndimage
 from skimage.filters import threshold_otsu
 
 from pipeline.segmentation.levels import Levels
+from pipeline.segmentation.methods import watershed
 from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Problem
-from pipeline.segmentation.region_growing import Index, Mask, bounding_box, grow
-from pipeline.segmentation.seeds import with_points
+from pipeline.segmentation.region_growing import Index, Mask, bounding_box, fill_holes, grow
+from pipeline.segmentation.seeds import Seed, with_points
+from solver.runtime.errors import StageError
 
 REACH = 2.0
 """Least distance from the wall, in voxels and in standard deviations of the blur, of the voxels that are compared."""
@@ -41,6 +43,12 @@ COST = "the vessel then comes out about 4 % too small, one of 4 voxels on the ra
 MOSTLY, BLOOD = 0.5, 2.5
 """Share from which what is brighter than at the seeds may be the vessel itself, and the contrast over that at the seeds
 up to which: blood is rarely dimmer than a half, a coil or a plaque is brighter than 1000 HU where blood has 300."""
+
+BY_HAND_INSTEAD = (
+    "part it by discs marked on pick.html (segment.cut_planes), or correct lumen.nrrd in a program for masks, and give"
+    " it as input.mask"
+)
+"""Where no setting leaves it out."""
 
 HALO_VOXELS = 2
 """How far blur carries what is above ``upper`` into the tissue beside it."""
@@ -85,7 +93,7 @@ def other_brightness(
     depth = ndimage.distance_transform_edt(np.pad(mask[box], 1, mode="edge"))[1:-1, 1:-1, 1:-1]  # a border is no wall
     deep = depth > REACH * max(1.0, blur_voxels)
     values = np.minimum(near[deep], found.lumen + found.contrast / 2)
-    if values.size < LEAST_VOXELS or np.ptp(values) <= 0:
+    if values.size < LEAST_VOXELS or np.ptp(values) < PART * found.contrast:
         return None
     limit = float(threshold_otsu(values))
     above = values > limit
@@ -106,7 +114,9 @@ def other_brightness(
     return Other(float(theirs.sum() / deep.sum()), level, rest, brighter, (x, y, z))
 
 
-def record_of_other(other: Other | None, problem: Problem, tissue: float) -> dict[str, Any] | None:
+def record_of_other(
+    other: Other | None, problem: Problem, tissue: float, beside: bool = False
+) -> dict[str, Any] | None:
     """What ``segmentation.json`` holds of it, with the words of the check.
 
     Parameters
@@ -114,32 +124,57 @@ def record_of_other(other: Other | None, problem: Problem, tissue: float) -> dic
     other : as found.
     problem : with its lower threshold.
     tissue : level of the soft tissue around the mask.
+    beside : whether a neck parts two brightnesses that lie beside each other, as blood that mixes has none.
     """
     if other is None:
         return None
     place = [round(float(x), 1) for x in problem.filtered.to_mm(other.place)]
-    limit = (other.level + other.rest) / 2
+    both = with_points([*(seed.point_mm for seed in problem.seeds), place], problem.settings)
+    upper = None
     if other.brighter:
         than, what, cost = "brighter", "calcium, metal, bone or a vessel with more contrast", ""
-        setting = f"segment.upper: {limit:.4g}"
+        upper = float(f"{(other.level + other.rest) / 2:.4g}")
+        setting = f"segment.upper: {upper:g}"
     else:
         than, what, cost = "darker", "a vein or another vessel with less contrast", f" ({COST})"
-        least = 2 * (other.level + CLEAR * (other.rest - other.level)) - other.rest
-        raised = f", lower: {least:.4g}" if least > problem.lower else ""
-        setting = f"segment: {{method: watershed{raised}, background_mm: [{place}]}}"
+        setting = _between_markers(other, problem, place)
     words = (
         f"{other.share:.1%} of the mask away from its wall is {than} than at the seeds, with a mean of"
         f" {other.level:.4g}, most at {text_mm(place)} mm: it may be {what}. Look at segmentation.html there: "
     )
-    if other.brighter and other.share > MOSTLY and other.level - tissue < BLOOD * (other.rest - tissue):
-        both = with_points([*(seed.point_mm for seed in problem.seeds), place], problem.settings)
+    mostly = other.share > MOSTLY and other.level - tissue < BLOOD * (other.rest - tissue)
+    if other.brighter and mostly and not beside:
+        upper = None
         words += (
             "most of the mask is as bright, so that the seeds seem to lie in a dim part, as where blood is slow or"
             f" mixed: if it is the vessel, give a seed there, too: {both}; if it is none, set {setting}"
         )
-    else:
+    elif setting:
         words += f"to leave it out, set {setting}{cost}; if it is the vessel, give a seed there, too"
-    return {"share": round(other.share, 4), "level": round(other.level, 4), "mm": place, "words": words}
+    else:
+        words += f"if it is the vessel, give a seed there, too: {both}; if it is none, {BY_HAND_INSTEAD}"
+    level = {"share": round(other.share, 4), "level": round(other.level, 4)}
+    return level | {"mm": place, "upper": upper, "words": words}
+
+
+def _between_markers(other: Other, problem: Problem, place: list[float]) -> str:
+    """The setting that puts a wall before what is darker, tried; empty where the lumen holds that all the same."""
+    intensity = float(np.median([problem.filtered.voxels[seed[::-1]] for seed in problem.places]))
+    least = 2 * (other.level + CLEAR * (other.rest - other.level)) - min(other.rest, intensity)
+    lower = max(problem.lower, float(f"{least:.4g}"))
+    if lower >= intensity:
+        return ""
+    background = (*problem.background, Seed("segment.background_mm", (place[0], place[1], place[2]), other.place))
+    settings = problem.settings.model_copy(update={"method": "watershed"})
+    tried = replace(problem, lower=lower, background=background, settings=settings)
+    try:
+        held = fill_holes(watershed(tried).mask)[0][other.place[::-1]]
+    except StageError:
+        return ""
+    if held:
+        return ""
+    raised = f", lower: {lower:.4g}" if lower > problem.lower else ""
+    return f"segment: {{method: watershed{raised}, background_mm: [{place}]}}"
 
 
 def blooming(problem: Problem) -> Mask | None:

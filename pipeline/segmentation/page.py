@@ -319,6 +319,7 @@ def _origins(record: Mapping[str, Any]) -> list[str]:
     """Sentences: by which method, and how what was not given was found."""
     parts = (
         ("Method", "method"),
+        ("Left out", "upper_chosen"),
         ("Taken", "method_chosen"),
         ("Seeds, automatic", "seeds_found_as"),
         ("Threshold, automatic", "lower_found_as"),

@@ -16,6 +16,7 @@ from pipeline.segmentation.barrier import barrier, planes_text
 from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.region_growing import Mask
+from pipeline.segmentation.seeds import with_points
 from pipeline.segmentation.side_by_side import Seam, is_near, principal_axes, seams
 from pipeline.segmentation.throat_cut import least_cut
 
@@ -176,8 +177,11 @@ def record_of_touches(
         f" wide{_unlike(first.seam)}: {_behind(volume_ml, share)}. Look at segmentation.html there: "
     )
     parted = all(touch.planes for touch, _ in found)
+    words += _one_vessel(first.seam, problem) if all(touch.seam.in_line for touch, _ in found) else ""
     words += _remedy(planes, parted, problem)
-    return {"share": round(share, 4), "volume_ml": round(volume_ml, 5), "mm": place, "parted": parted, "words": words}
+    beside = max(0.0 if touch.seam.in_line else touch.seam.unlike for touch, _ in found)
+    record = {"share": round(share, 4), "volume_ml": round(volume_ml, 5), "mm": place, "parted": parted}
+    return record | {"unlike": round(beside, 4), "words": words}
 
 
 def _unlike(seam: Seam) -> str:
@@ -188,6 +192,14 @@ def _behind(volume_ml: float, share: float) -> str:
     if not volume_ml:
         return "the vessel touches itself, and blood would take a short cut there"
     return f"{volume_ml:.3g} mL, a share of {share:.1%} of the mask, lie behind, perhaps a vein, a false lumen or bone"
+
+
+def _one_vessel(seam: Seam, problem: Problem) -> str:
+    """The seed that says that both are one vessel, as it is beyond a stenosis."""
+    z, y, x = seam.sides[np.linalg.norm(seam.sides[:, 1] - seam.sides[:, 1].mean(axis=0), axis=1).argmin(), 1].tolist()
+    beyond: list[float] = problem.filtered.to_mm((x, y, z)).tolist()
+    seeds = with_points([*(list(seed.point_mm) for seed in problem.seeds), beyond], problem.settings)
+    return f"both are in line, as a vessel is with what goes on beyond a stenosis: if it is one, set {seeds}; else "
 
 
 def _remedy(planes: tuple[CutPlane, ...], parted: bool, problem: Problem) -> str:
@@ -213,6 +225,10 @@ def _behind_it(touch: Touch, mask: Mask, problem: Problem) -> tuple[Touch, Mask]
         return None
     if touch.planes and own & {one, other}:
         touch = _on_the_other_side(touch, 0 if one in own else 1, problem.filtered)
+    cut = barrier(touch.planes, problem.filtered)
+    if cut is not None and any(cut[seed] for seed in seeds):
+        touch = replace(touch, planes=())  # the disc would be refused
+    if touch.planes or cut is not None:
         label = _parts(touch, mask, problem.filtered)
         own = {int(label[seed]) for seed in seeds} - {0}
     return touch, np.asarray((label > 0) & ~np.isin(label, sorted(own)))

@@ -75,6 +75,7 @@ class Seam:
     length, width : of the seam, by the principal axes of its faces.
     depth : largest distance to the wall in it.
     unlike : by how much the brightness of both differs, in the contrast; 0 where nobody looked.
+    in_line : whether both begin there and go on in line with each other, as a vessel does beyond a stenosis.
     """
 
     points: NDArray[np.floating]
@@ -84,6 +85,7 @@ class Seam:
     width: float
     depth: float
     unlike: float = 0.0
+    in_line: bool = False
 
     @property
     def long(self) -> bool:

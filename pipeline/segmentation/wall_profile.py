@@ -68,6 +68,9 @@ MIDDLE = 0.15
 DEVIATIONS = 4.0
 """The same in standard deviations of the noise."""
 
+WORTH = 0.002
+"""Part of the mask that is brighter than `upper` at least, where that is advised."""
+
 CUT = 0.1
 """Part of the layer beyond the wall that ``segment.upper`` has left out, from which the wall is none of the image's."""
 
@@ -169,27 +172,47 @@ def record_of_rim(profile: WallProfile, edge: LocalEdge, problem: Problem, found
     found : levels in and around the mask.
     """
     if not len(profile.places) or not (rim := profile.rim(found.noise)).any():
-        return {"share": 0.0, "words": ""}
+        return {"share": 0.0, "upper": None, "words": ""}
     own = np.flatnonzero(rim)
     z, y, x = (int(n) for n in profile.places[own[profile.uneven[own].argmax()]])
     place: Index = (x, y, z)
     share = float(rim.mean())
-    upper = edge.above_all_blood(found) + max(
-        MIDDLE * found.contrast, DEVIATIONS * found.noise, float(profile.second[own].max()) * found.contrast
-    )
     words = (
         f"along {share:.0%} of the vessel, most about {text_mm(problem.filtered.to_mm(place))} mm, the wall is brighter"
         " than that of a lumen can be: a stent or fine calcium in it has blurred to the brightness of blood, and the"
         " mask reaches beyond the lumen there. "
     )
+    upper = None
     if problem.settings.upper is None:
-        words += (
-            f"To leave out what of it is brighter than blood, set segment.upper: {upper:.4g}; the rest no setting parts"
-            f" from the lumen, so that the volume stays too large. {BY_HAND}"
+        upper = _upper(profile, own, edge, problem, found)
+        parts = (
+            "None of it is brighter than blood, so that no setting parts it"
+            if upper is None
+            else f"To leave out what of it is brighter than blood, set segment.upper: {upper:g}; none parts the rest"
         )
+        words += f"{parts} from the lumen, and the volume stays too large. {BY_HAND}"
     else:
         words += f"segment.upper leaves a part of it out; no setting finds the wall behind the rest. {BY_HAND}"
-    return {"share": round(share, 4), "words": words}
+    return {"share": round(share, 4), "upper": upper, "words": words}
+
+
+def _upper(
+    profile: WallProfile, own: NDArray[np.int64], edge: LocalEdge, problem: Problem, found: Levels
+) -> float | None:
+    """The upper threshold that leaves out what is bright in the wall; None where hardly a voxel is brighter.
+
+    Parameters
+    ----------
+    profile : at the wall.
+    own : places of it where there is something bright.
+    edge : where the wall is by the levels near each place.
+    problem : as posed.
+    found : levels in and around the mask.
+    """
+    above = max(MIDDLE * found.contrast, DEVIATIONS * found.noise, float(profile.second[own].max()) * found.contrast)
+    upper = float(f"{edge.above_all_blood(found) + above:.4g}")
+    brighter = (problem.filtered.voxels[edge.box] > upper)[edge.inside]
+    return upper if brighter.mean() > WORTH else None
 
 
 def record_of_dark_rim(profile: WallProfile, found: Levels) -> dict[str, Any]:

@@ -230,6 +230,8 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         trust.check("volume behind where two lumens touch", "%", *_share(segmentation, "touching_lumens")),
         trust.check("part of the mask of another brightness", "%", *_share(segmentation, "other_brightness")),
+        trust.check("calcium or metal at the wall, of the mask", "%", *_share(segmentation, "bright_wall")),
+        trust.check("vessel with something bright in its wall", "%", *_share(segmentation, "bright_rim")),
         trust.check("middle of the vessel at the image's brightest value", "%", *_share(segmentation, "cut_off")),
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
         trust.check("volume that the levels near each place moved", "%", *_share(segmentation, "moved_by_place")),
@@ -249,8 +251,6 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("volume as bright as the lumen, left out of it", "%", *_share(segmentation, "parted")),
         *_of_joined(segmentation.get("gaps_joined", ())),
         *_of_parted(segmentation),
-        trust.check("calcium or metal at the wall, of the mask", "%", *_share(segmentation, "bright_wall")),
-        trust.check("vessel with something bright in its wall", "%", *_share(segmentation, "bright_rim")),
         trust.check("vessel that darkens towards its wall", "%", *_share(segmentation, "dark_rim")),
         trust.check("volume as bright as the threshold, with no wall", "%", *_share(segmentation, "undecided")),
     ]

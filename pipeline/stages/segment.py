@@ -122,7 +122,7 @@ def segment(
 
     try:
         found = _found(filtered, settings, loaded, modality, log)
-        return _or_by_place(found, settings, tried, log) if chooses else found
+        return _with(*chosen_method.chosen(found, settings, tried, modality), log) if chooses else found
     except LeftVesselError as error:
         log.info("%s: looking for what parts it from the vessel", error)
         problem, _ = _pose(filtered, settings, loaded, modality, log)
@@ -134,7 +134,7 @@ def segment(
         alone = chosen_method.by_place(settings, alone=True)
         if alone != settings and (other := tried(alone)) and (words := chosen_method.changes_along(other.record)):
             if chooses:
-                return _chosen(other, None, log)
+                return _with(other, chosen_method.record_of_choice(other.record, None), log)
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
             raise kind(f"{words}: {error}") from None
         _refuse_brightness(error, filtered, settings, loaded, modality, log, passes)
@@ -145,28 +145,11 @@ def segment(
         raise LeakError(error.words, clear_of_leak(error, problem, loaded, recorded), None) from None
 
 
-def _or_by_place(
-    found: Segmentation,
-    settings: SegmentSettings,
-    tried: Callable[[SegmentSettings], Segmentation | None],
-    log: logging.Logger,
-) -> Segmentation:
-    """The lumen at one threshold, or that by levels near each place where one misses the volume and they settle it."""
-    if not chosen_method.misplaced(found.record):
-        return found
-    log.info("one threshold may miss the volume: trying the levels near each place (segment.method: %s)", LOCAL)
-    other = tried(chosen_method.by_place(settings))
-    if other is None or not chosen_method.settles(other.record, found.record):
-        log.info("one threshold is kept: %s", "they are refused" if other is None else "they bring other reservations")
-        return found
-    return _chosen(other, found.record, log)
-
-
-def _chosen(found: Segmentation, at_one: dict[str, Any] | None, log: logging.Logger) -> Segmentation:
-    """A lumen by levels near each place, with why it was taken in its record."""
-    record = found.record | chosen_method.record_of_choice(found.record, at_one)
-    log.info("segment.method: auto takes %s", record["method_chosen"])
-    return replace(found, record=record)
+def _with(found: Segmentation, reasons: dict[str, Any], log: logging.Logger) -> Segmentation:
+    """A lumen with why it was taken in its record."""
+    for said in (reasons[key] for key in ("upper_chosen", "method_chosen") if key in reasons):
+        log.info("segment.method: auto takes %s", said)
+    return replace(found, record=found.record | reasons)
 
 
 def _refuse_brightness(

@@ -147,9 +147,10 @@ class SegmentSettings(Seeds):
     method: Method = Field(
         "auto",
         description="auto: threshold, or local where one threshold misses the volume by more than 1.5 % and local"
-        " leaves no new doubt; threshold: what is connected to the seeds between lower and upper; local: the same with"
-        " its wall half way between lumen and tissue at every place; confidence: with limits from the statistics around"
-        " the seeds; level-set: fast marching, then a geodesic active contour; random-walker, watershed: between vessel"
+        " leaves no new doubt, in CT with an upper that leaves out calcium and metal at the wall; threshold: what is"
+        " connected to the seeds between lower and upper; local: the same with its wall half way"
+        " between lumen and tissue at every place; confidence: with limits from the statistics around the seeds;"
+        " level-set: fast marching, then a geodesic active contour; random-walker, watershed: between vessel"
         " and background seeds; vesselness: threshold within tubes",
     )
     background_mm: Points = Field((), description="points outside the lumen, LPS mm")
@@ -163,7 +164,9 @@ class SegmentSettings(Seeds):
         description="smallest intensity of the lumen (HU for CT): half way between surroundings and lumen, a little"
         " lower for a narrow vessel, whose rim blur darkens; none: found from the image, and reported as automatic",
     )
-    upper: Finite | None = Field(None, description="largest intensity of the lumen; none: no limit")
+    upper: Finite | None = Field(
+        None, description="largest intensity of the lumen; none: no limit, but for what method: auto leaves out"
+    )
     confidence_multiplier: Positive = Field(
         2.5,
         description="confidence: limits lie at least so many standard deviations from the mean of what has grown",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`segment.method: auto`: one threshold where it is right, levels near each place where these are better."""
+"""`segment.method: auto`: one threshold where it is right, else levels near each place; and no calcium."""
 
 import json
 
@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
-from pipeline.segmentation.chosen_method import misplaced, reservations, settles
+from pipeline.segmentation.chosen_method import LEFT_OUT, clears, misplaced, reservations, settles, upper_of
 from pipeline.segmentation.limits import MOVED, WRONG
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import Segmentation, segment
+from tests.support import strangers
 from tests.support.strange_images import Strange, scene
 
 
@@ -90,3 +91,49 @@ def test_beside_an_organ_of_medium_brightness_one_threshold_stays():
 )
 def test_they_are_tried_from_half_of_what_a_volume_may_be_off_unless_a_layer_misleads_them(change, layer, tries):
     assert misplaced(record(change=change, layer=layer)) == tries
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("calcium", 82006), ("sharp-calcium", 82005), ("graft", 82002)])
+def test_calcium_and_clips_in_ct_are_left_out_without_being_asked(kind, seed):
+    """They made the vessel 7 to 9 % too large; with one threshold by name they still do."""
+    image = strangers.image(kind, seed)
+    at_one, chosen = found(image, "threshold", lower=image.half_way), found(image, lower=image.half_way)
+    assert at_one.record["volume_ml"] / image.volume_ml > 1 + WRONG
+    assert chosen.record["volume_ml"] / image.volume_ml == pytest.approx(1, abs=WRONG)
+    assert chosen.record["upper_chosen"].startswith(f"segment.upper: {chosen.record['upper']:g}")
+    assert "calcium or metal at the wall, of the mask" in failed(chosen)  # no image tells the wall behind it
+
+
+def test_what_is_bright_in_an_image_without_a_unit_stays():
+    """Of an MR image nobody knows that it is calcium."""
+    image = strangers.image("calcium", 82006)
+    settings = SegmentSettings(seeds_voxel=(image.seed,), lower=image.half_way)
+    record = segment(filter_volume(image.image, FilterSettings()), settings, image.image).record
+    assert "upper_chosen" not in record
+    assert record["upper"] is None
+
+
+def bright(volume_ml: float, *warned: str, **uppers: float | None) -> dict:
+    """A record that tells of something bright, with its upper thresholds."""
+    parts = {key: {"share": 0.1, "upper": upper, "words": f"{key} is off"} for key, upper in uppers.items()}
+    return record(*warned) | parts | {"volume_ml": volume_ml}
+
+
+def test_the_least_upper_threshold_is_tried_where_a_check_fails():
+    assert upper_of(bright(1.0, "bright_wall", bright_wall=400.0, other_brightness=600.0)) == 400
+    assert upper_of(bright(1.0, "other_brightness", bright_wall=None, other_brightness=600.0)) == 600
+    assert upper_of(bright(1.0, "other_brightness", bright_wall=400.0, other_brightness=600.0)) == 400
+    assert upper_of(bright(1.0, "bright_wall", "bright_rim", bright_wall=400.0, bright_rim=500.0)) == 500
+    assert upper_of(bright(1.0, "bright_wall", "bright_rim", bright_wall=400.0, bright_rim=None)) == 400
+    assert upper_of(bright(1.0, "bright_rim", bright_wall=400.0, bright_rim=500.0)) is None  # of blood, as it may be
+    assert upper_of(bright(1.0, bright_wall=400.0, other_brightness=600.0)) is None  # too little for a check
+    assert upper_of(bright(1.0, "other_brightness", other_brightness=None)) is None  # most of the mask is as bright
+
+
+def test_without_what_is_bright_a_lumen_is_taken_that_leaves_no_other_doubt_and_is_no_other_vessel():
+    whole = bright(1.0, "other_brightness", other_brightness=600.0)
+    assert clears(bright(0.9), whole)
+    assert clears(bright(0.9, "bright_wall", bright_wall=None), whole)
+    assert clears(bright(0.9, "local_edge"), whole)  # levels near each place are tried then
+    assert not clears(bright(0.9, "undecided"), whole)
+    assert not clears(bright(0.99 - LEFT_OUT, "bright_wall", bright_wall=None), whole)

@@ -72,6 +72,23 @@ def test_a_darker_vein_that_touches_fails_and_is_parted_as_advised():
     assert parted.lumen.voxels.sum() == pytest.approx(tube.sum(), rel=0.1)  # the whole is 1.9 times the tube
 
 
+def test_a_dark_part_within_the_vessel_is_not_put_behind_a_marker():
+    """Of a core of slow blood that was advised, and the refusal of it named another method with the same words."""
+    z, y, x = np.indices(SHAPE)
+    tube = np.hypot(x - 18, y - 14) < 9
+    core = np.linalg.norm([x - 18, y - 14, (z - 26) / 2], axis=0) < 5.5
+    voxels = ndimage.gaussian_filter(np.where(tube, np.where(core, 260.0, BLOOD), TISSUE), 1.0)
+    volume = Volume(voxels.astype(np.float32), (0.5,) * 3, (0.0, 0.0, 0.0), np.eye(3))
+    case = {"segment": {"seeds_voxel": [[18, 14, 5]], "lower": 200.0}}
+    whole = segment(volume, SegmentSettings(**case["segment"]), volume)
+    words = whole.record["other_brightness"]["words"]
+    assert "watershed" not in words
+    (first, *_) = [each.settings for each in advised(words, case) if each.settings]
+    both = segment(volume, SegmentSettings(**merged(case, first)["segment"]), volume)
+    assert both.record["other_brightness"] is None
+    np.testing.assert_array_equal(both.lumen.voxels, whole.lumen.voxels)
+
+
 def cost_of_advice(seed: int) -> float | None:
     """Error of the artery's volume with the advice; None where the vein is not flagged, NaN where it is refused."""
     drawn = beside_vein(seed)
@@ -135,7 +152,7 @@ def test_coils_in_an_aneurysm_are_left_out_by_the_first_advice(number):
     drawn = strangers.image("coil-mass", number)
     image = drawn.image.with_voxels(np.clip(drawn.image.voxels, -1024, 3071))
     filtered, case = filter_volume(image, FilterSettings()), {"segment": {"seeds_voxel": [list(drawn.seed)]}}
-    case = merged(case, {"segment": {"lower": drawn.half_way}})
+    case = merged(case, {"segment": {"lower": drawn.half_way, "method": "threshold"}})  # auto leaves them out
     try:
         checks = of_lumen(segment(filtered, SegmentSettings(**case["segment"]), image, "CT").record)
         said = next(check["advice"] for check in checks if not check["passed"])

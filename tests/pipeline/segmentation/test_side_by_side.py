@@ -195,6 +195,32 @@ def test_a_disc_gives_back_what_lies_beside_the_lumen_alone():
     assert (lost & wide).sum() > 0.1 * (one & wide).sum()
 
 
+def test_a_disc_stays_where_a_vessel_touches_itself():
+    """A loop that passes beside its beginning: the disc's voxels that were given back joined both once more."""
+    way = [[-3.3, 0, -60], [-3.3, 0, 17], [14, -16, 17], [14, -16, -10], [3.3, -16, -10], [3.3, 60, -10]]
+    mask = tubes((way, 3.6))
+    problem = problem_of(mask, (HALF - 3, HALF, 5))
+    said = record_of_touches(mask, problem)
+    assert said is not None
+    assert "touches itself" in said["words"]
+    (setting, *_) = [each.settings for each in advised(said["words"], {}) if each.settings]
+    cut = barrier(SegmentSettings(**setting["segment"]).cut_planes, problem.filtered)
+    assert cut is not None
+    whole = with_its_layers(mask & ~cut, mask, cut)
+    assert record_of_touches(whole, problem) is None
+    assert whole.sum() > 0.97 * mask.sum()
+
+
+def test_a_disc_that_would_hold_the_seed_is_not_advised():
+    mask = tubes((along(-5.0), 5.0), (along(4.4), 5.0))
+    in_the_seam = (HALF, HALF, HALF)
+    for seed, parted in (((HALF - 5, HALF, HALF), True), (in_the_seam, False)):
+        said = record_of_touches(mask, problem_of(mask, seed))
+        assert said is not None
+        assert said["parted"] == parted
+        assert ("cut_planes: [" in said["words"]) == parted
+
+
 def test_of_an_image_the_check_fails_and_its_advice_leaves_the_vein_out():
     """A vein as bright as the artery, blurred by a voxel: no figure can be used. The disc takes a layer of a voxel."""
     artery, both = tubes((along(-5.0), 5.0)), tubes((along(-5.0), 5.0), (along(4.8), 5.0))

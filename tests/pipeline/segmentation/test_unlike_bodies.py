@@ -96,3 +96,35 @@ def test_the_advice_for_such_a_body_gives_the_vessel_alone():
     after = segment(drawn, SegmentSettings(**merged(case, setting)["segment"]), drawn, "CT")
     assert after.lumen.voxels.sum() == pytest.approx(tube.sum(), rel=0.05)  # a disc takes a layer of the wall
     assert after.record["touching_lumens"] is None
+
+
+def beyond_a_stenosis() -> tuple[Volume, np.ndarray]:
+    """A tube along z with a throat, and two thirds of its contrast beyond; and its mask."""
+    z, y, x = np.indices(SHAPE)
+    throat = 1.5 + (TUBE - 1.5) * (1 - np.exp(-(((z - 26) / 3) ** 2)))
+    tube = np.hypot(x - SEED[0], y - SEED[1]) < throat
+    share = np.where(tube, np.where(z > 26, 0.67, 1.0), 0.0)
+    blurred = ndimage.gaussian_filter(share, 0.8, mode="nearest")
+    return volume_of(TISSUE + CONTRAST * blurred + np.random.default_rng(5).normal(0, NOISE, SHAPE)), tube
+
+
+def test_dim_blood_beyond_a_stenosis_is_in_line_and_what_touches_from_the_side_is_not():
+    (in_line,) = necks(beyond_a_stenosis()[0].voxels, (SEED[0], SEED[1], 8))
+    (beside,) = necks(image(1.16)[0].voxels, SEED)
+    assert in_line.in_line
+    assert not beside.in_line
+
+
+def test_the_first_advice_for_a_vessel_beyond_a_stenosis_keeps_it():
+    """Discs, which came first, left half of the vessel with no failed check."""
+    volume, tube = beyond_a_stenosis()
+    case = {"segment": {"seeds_voxel": [[SEED[0], SEED[1], 8]], "lower": TISSUE + CONTRAST / 3}}
+    for _ in range(2):
+        found = segment(volume, SegmentSettings(**case["segment"]), volume, "CT")
+        failed = [check for check in of_lumen(found.record) if not check["passed"]]
+        assert found.lumen.voxels.sum() == pytest.approx(tube.sum(), rel=0.1)
+        if failed:
+            said = next(check["advice"] for check in failed)
+            case = merged(case, next(each.settings for each in advised(said, case) if each.settings))
+    assert len(case["segment"]["seeds_mm"]) == 2
+    assert not failed

@@ -32,8 +32,8 @@ def taken(made: Scene, blur_voxels: float) -> Strange:
 
 
 def tried(image: Strange, filtering: FilterSettings | None = None, **given: float) -> tuple[float, dict, dict]:
-    """Error of the volume, the check, and the record."""
-    settings = SegmentSettings(seeds_voxel=(image.seed,), **given)
+    """Error of the volume at one threshold, the check, and the record."""
+    settings = SegmentSettings(seeds_voxel=(image.seed,), method="threshold", **given)
     filtered = filter_volume(image.image, filtering or FilterSettings())
     record = segment(filtered, settings, image.image, "CT").record
     check = next(each for each in of_lumen(record) if each["name"] == NAME)
