@@ -212,6 +212,18 @@ def test_a_thread_is_where_a_voxel_joins_large_parts(width, count):
         assert joined[SIZE].sum() == 5
 
 
+def test_levels_of_a_mask_pass_over_a_seed_beyond_a_gap_that_none_joins():
+    """Such a seed lies outside the box of the mask, which ended in a traceback."""
+    share, _ = vessel(throat=-1.0)
+    image, middle = image_of(share), SIZE // 2
+    upper = np.zeros(share.shape, bool)
+    upper[: SIZE // 2] = share[: SIZE // 2] > 0.5
+    seeds = [(middle, middle, 4), (middle, middle, 2 * SIZE - 4)]
+    both, one = (levels(image.voxels, upper, places, (TISSUE + BLOOD) / 2) for places in (seeds, seeds[:1]))
+    assert both.lumen == pytest.approx(one.lumen, rel=0.01)
+    assert both.lumen == pytest.approx(BLOOD, rel=0.05)
+
+
 def test_what_was_joined_or_given_as_a_mask_is_not_advised_again():
     assert of_cut_off({}) == "" == of_cut_off({"gaps_joined": []})
     assert "segment.gaps: bridge" in of_cut_off({"beyond_ends": None})

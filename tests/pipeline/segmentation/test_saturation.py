@@ -8,6 +8,7 @@ from pipeline.case.settings.images import FilterSettings, SegmentSettings
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import segment
+from tests.support import strangers
 from tests.support.strange_images import scene
 
 NAME = "middle of the vessel at the image's brightest value"
@@ -24,3 +25,15 @@ def test_a_lumen_that_a_window_cuts_off_fails_a_check(top, cut_off):
     check = next(each for each in of_lumen(found.record) if each["name"] == NAME)
     assert check["passed"] is not cut_off
     assert ("Export the image again" in f"{check['advice']}") is cut_off
+
+
+def test_a_lumen_of_one_value_alone_is_told_and_no_upper_threshold_for_it():
+    """Its middle varies in the last digit alone, of which a histogram ended in a traceback; and a window leaves
+    nothing that is brighter than blood, so that a limit above it changed nothing.
+    """
+    drawn = strangers.image("windowed", 82002)
+    settings = SegmentSettings(seeds_voxel=(drawn.seed,), lower=198.43)
+    record = segment(filter_volume(drawn.image, FilterSettings()), settings, drawn.image).record
+    said = {check["name"]: check["advice"] for check in of_lumen(record) if not check["passed"]}
+    assert NAME in said
+    assert "segment.upper" not in said["vessel with something bright in its wall"]
