@@ -70,10 +70,10 @@ def step_of(drawn: Strange, case: Values) -> dict[str, Any]:
         return {"verdict": "TRACEBACK", "said": [f"{type(error).__name__}: {error}"]}
     off = record["volume_ml"] / drawn.volume_ml - 1
     checks = [check for check in of_lumen(record) if not check["passed"]]
-    verdict = ("right" if abs(off) <= RIGHT else "wrong") + (", marked" if checks else ", green")
+    outcome = ("right" if abs(off) <= RIGHT else "wrong") + (", marked" if checks else ", green")
     chosen = {key: record[key] for key in ("upper_chosen", "method_chosen") if key in record}
     said = [f"{check['name']}: {check['advice']}" for check in checks]
-    return {"verdict": verdict, "error": round(off, 4), "said": said} | chosen
+    return {"verdict": outcome, "error": round(off, 4), "said": said} | chosen
 
 
 def followed(kind: str, seed: int, most: int) -> list[dict[str, Any]]:
