@@ -87,7 +87,7 @@ def test_calcium_at_the_wall_fails_a_check_with_its_place():
     size = np.cbrt(image.volume_ml * 1000 / 40 / (4 / 3 * np.pi) * 2)
     voxels[away < size] = 1100
     calcified = image.image.with_voxels(voxels)
-    settings = SegmentSettings(seeds_voxel=(image.seed,), lower=image.half_way)
+    settings = SegmentSettings(seeds_voxel=(image.seed,), lower=image.half_way, method="threshold")
     name = "calcium or metal at the wall, of the mask"
     for volume, passes in ((image.image, True), (calcified, False)):
         record = segment(filter_volume(volume, FilterSettings()), settings, volume, "CT").record

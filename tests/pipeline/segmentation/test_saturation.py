@@ -27,7 +27,7 @@ def test_a_lumen_that_a_window_cuts_off_fails_a_check(top, cut_off):
     assert ("Export the image again" in f"{check['advice']}") is cut_off
 
 
-def test_a_vessel_of_one_brightness_is_told_and_no_limit_above_it():
+def test_a_vessel_of_one_brightness_fails_the_check_that_names_no_limit_above_it():
     """Its middle varies in the last digit alone, of which a histogram ended in a traceback; and a window leaves
     nothing that is brighter than blood, so that a limit above it changed nothing.
     """
