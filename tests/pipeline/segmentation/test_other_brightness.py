@@ -90,7 +90,7 @@ def test_a_dark_part_within_the_vessel_is_not_put_behind_a_marker():
 
 
 def cost_of_advice(seed: int) -> float | None:
-    """Error of the artery's volume with the advice; None where the vein is not flagged, NaN where none is named, or it is refused."""
+    """Error of the volume with the advice; None where the vein is not flagged, NaN without advice or refused by it."""
     drawn = beside_vein(seed)
     try:
         other = found(drawn.image, seeds_voxel=(drawn.seed,), lower=(TISSUE + BLOOD) / 2).record["other_brightness"]
