@@ -16,6 +16,7 @@ from pipeline.files.mask_file import GivenMask
 from pipeline.files.surface_file import read_surface_file
 from pipeline.files.volume import Volume
 from pipeline.filtering.region import find_region
+from pipeline.geometry.branches.faded_ends import Brightness
 from pipeline.geometry.branches.tree_tracing import trace_tree
 from pipeline.geometry.branches.vessel_tree import Tree
 from pipeline.geometry.closed_surface import Surface
@@ -174,7 +175,11 @@ def surface(lumen: Segmentation | ImportedMask, **settings: Any) -> Surface:
         If fewer than two ends are open, or smoothing would lose volume.
     """
     volume_mm3 = 1000 * float(lumen.record["volume_ml"])
-    return surfaces.extract_surface(lumen.occupancy, parse(SurfaceSettings, settings, "surface"), LOG, volume_mm3)
+    brightness = None
+    if isinstance(lumen, Segmentation):
+        brightness = Brightness(lambda: lumen.filtered, lumen.record["surroundings_level"])
+    given = parse(SurfaceSettings, settings, "surface")
+    return surfaces.extract_surface(lumen.occupancy, given, LOG, volume_mm3, brightness)
 
 
 def read_surface(path: str | Path, unit: str, **settings: Any) -> Surface:

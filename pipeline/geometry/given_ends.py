@@ -22,11 +22,12 @@ from pipeline.geometry.branches.centreline_graph import (
     nearest_ends,
     trace_centreline,
 )
-from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, Cutting, close_on_request, closed_ends, cut_ends, lost_at
+from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, Cutting, close_on_request, closed_ends, cut_ends
 from pipeline.geometry.branches.frayed_ends import without_frayed_ends
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.branches.side_branches import choose_side_branches, close_flush
+from pipeline.geometry.branches.tips import lost_at
 from pipeline.geometry.end_faces import end_face, moved_outwards, opened
 from pipeline.geometry.given_openings import nearest_cap, without_gaps
 from pipeline.geometry.given_surface import ADVICE, FIRST_ACROSS, WANTED_RADII, GivenSurface, finest_mm, mean_radius_mm

@@ -6,6 +6,7 @@ rule surface:
     input:
         occupancy=rules.segment.output.occupancy,
         segmentation=rules.segment.output.segmentation,
+        filtered=cases.where("filter", rules.filter.output.filtered),
     output:
         surface="results/{case}/surface.vtp",
         openings="results/{case}/openings.json",

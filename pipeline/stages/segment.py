@@ -70,13 +70,15 @@ class Segmentation:
 
     Attributes
     ----------
-    lumen : voxels (Z, Y, X) uint8, 0 or 1, on the grid of the filtered volume; one six-connected component.
+    filtered : the volume in which it was found.
+    lumen : voxels (Z, Y, X) uint8, 0 or 1, on its grid; one six-connected component.
     occupancy : voxels (Z, Y, X) float32, the part of each voxel that the lumen fills; rounds to `lumen`.
     seeds : as used.
     levels : intensity inside and around.
     record : what ``segmentation.json`` holds.
     """
 
+    filtered: Volume
     lumen: Volume
     occupancy: Volume
     seeds: tuple[Seed, ...]
@@ -270,9 +272,8 @@ def _found(
     record["warnings"] += [greys["words"]] if greys and greys["share"] > WRONG else []
     record |= {"voxels_given_back": (back := int(given_back.sum())), "voxels_filled": record["voxels_filled"] - back}
     record |= facts | {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
-    return Segmentation(
-        filtered.with_voxels(mask.astype(np.uint8)), filtered.with_voxels(filled), problem.seeds, intensity, record
-    )
+    lumen, part = filtered.with_voxels(mask.astype(np.uint8)), filtered.with_voxels(filled)
+    return Segmentation(filtered, lumen, part, problem.seeds, intensity, record)
 
 
 def _pose(

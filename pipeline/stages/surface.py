@@ -22,6 +22,7 @@ from pipeline.files.volume import Volume
 from pipeline.geometry.branches.border import (
     Section,
     beyond_border,
+    border_record,
     border_sections,
     ends_at_border,
 )
@@ -38,6 +39,7 @@ from pipeline.geometry.branches.ends import (
     doubts_of_ends,
     name_openings,
 )
+from pipeline.geometry.branches.faded_ends import Brightness
 from pipeline.geometry.branches.flat_faces import flat_face
 from pipeline.geometry.branches.frayed_ends import without_frayed_ends
 from pipeline.geometry.branches.picture import Scene
@@ -80,7 +82,11 @@ FINER = 0.6
 
 
 def extract_surface(
-    lumen: Volume, settings: SurfaceSettings, log: logging.Logger, volume_mm3: float | None = None
+    lumen: Volume,
+    settings: SurfaceSettings,
+    log: logging.Logger,
+    volume_mm3: float | None = None,
+    brightness: Brightness | None = None,
 ) -> Surface:
     """Smooth surface of a lumen, with its ends cut and capped.
 
@@ -92,6 +98,7 @@ def extract_surface(
     log : for progress and for what was decided about each end.
     volume_mm3 : of the lumen, which the surface keeps, as found between its voxels; None: of those that are at least
         half full.
+    brightness : the image, by which an end where contrast fades is told from one that tapers; None: it is not known.
 
     Raises
     ------
@@ -103,13 +110,13 @@ def extract_surface(
     given_mm3 = volume_of(lumen) if volume_mm3 is None else volume_mm3
     with scene.on_refusal():
         try:
-            return _extract(lumen, settings, log, scene, given_mm3)
+            return _extract(lumen, settings, log, scene, given_mm3, brightness)
         except ThinPlaceError as error:
             if settings.smoothing_mm is not None:
                 raise
             log.warning("warning: %s; made once more with less smoothing of thin places", error.found)
             scene.clear()
-            return _extract_thin(lumen, settings, log, scene, given_mm3, error.found)
+            return _extract_thin(lumen, settings, log, scene, given_mm3, brightness, error.found)
 
 
 @dataclass(frozen=True)
@@ -157,11 +164,12 @@ def _extract_thin(
     log: logging.Logger,
     scene: Scene,
     given_mm3: float,
+    brightness: Brightness | None,
     broken: str,
 ) -> Surface:
     """The surface with less smoothing of thin places, because smoothing lost what `broken` says."""
     try:
-        return _extract(lumen, settings, log, scene, given_mm3, broken)
+        return _extract(lumen, settings, log, scene, given_mm3, brightness, broken)
     except ThinPlaceError as error:
         raise StageError(f"{error.found}, also with less smoothing of thin places; {remedies.THIN}") from None
 
@@ -172,6 +180,7 @@ def _extract(
     log: logging.Logger,
     scene: Scene,
     given_mm3: float,
+    brightness: Brightness | None,
     broken: str | None = None,
 ) -> Surface:
     """The surface; `broken` says what smoothing lost, where thin places are to be smoothed less."""
@@ -180,10 +189,9 @@ def _extract(
     least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
     traced, shaved = _trace_beyond(lumen, settings, least_mm, log, scene, parts, broken is not None)
     traced, sides = _without_side_branches(traced, settings, least_mm, log, scene, parts)
-    found = traced.ends(traced.centreline, settings, least_mm)
+    found, border = traced.ends(traced.centreline, settings, least_mm), tuple(traced.border.values())
     scene.mark_ends(found)
-    border = tuple(traced.border.values())
-    cutting = _cutting(lumen, settings, least_mm, border, shaved)
+    cutting = replace(_cutting(lumen, settings, least_mm, border, shaved), brightness=brightness)
     close_on_request(found, cutting)
     asked_mm3 = given_mm3 - sum(side["volume_mm3"] for side in sides)
     parts.begin("volume")
@@ -214,7 +222,7 @@ def _extract(
         "extensions_mm3": mesh.volume_mm3() - cut_mm3,
         **doubts_of_ends(found),
         "side_branches": sides,
-        "border": _border_record(border, shaved),
+        "border": border_record(border, shaved),
         "before": triangle_quality(traced.raw),
         "uncut": triangle_quality(whole),
         **figures_of_result(mesh),
@@ -237,15 +245,6 @@ def _cutting(
         )
     asked_radii = settings.cut_radii + TIP_RADII
     return Cutting(settings, least_mm, remedy, settings.cut_radii, asked_radii, border, shaved=shaved)
-
-
-def _border_record(border: Sequence[Section], shaved: Sequence[Section]) -> list[dict[str, Any]]:
-    """Where the border of the image cuts the vessel, and where it shaves off a side."""
-    return [
-        {"place_mm": each.cut.centre_mm.tolist(), "area_mm2": each.area_mm2, "opening": not side}
-        for side, sections in ((False, border), (True, shaved))
-        for each in sections
-    ]
 
 
 def volume_of(lumen: Volume) -> float:
@@ -367,10 +366,11 @@ def _at_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
 
 def _compute(job: Job) -> None:
     settings = parse(SurfaceStage, job.settings, "--settings")
-    record = record_of(job.inputs.get("segmentation"))
+    record, image = record_of(job.inputs.get("segmentation")), job.inputs.get("filtered")
+    brightness = Brightness(cache(lambda: Volume.read(image)), record["surroundings_level"]) if image else None
     try:
         lumen, volume_ml = Volume.read(job.inputs["occupancy"]), record.get("volume_ml")
-        surface = extract_surface(lumen, settings, job.log, None if volume_ml is None else 1000 * volume_ml)
+        surface = extract_surface(lumen, settings, job.log, None if volume_ml is None else 1000 * volume_ml, brightness)
     except StageError as error:
         if isinstance(error, TooFewEndsError) and (explained := of_too_few_ends(record)):
             refusal = StageError(f"{error.found}. {explained}")
@@ -391,9 +391,10 @@ if __name__ == "__main__":
         __doc__,
         {
             "occupancy": "part of each voxel that the lumen fills, or a mask 0/1 (NRRD)",
-            "segmentation": "what the segmentation found, for messages (JSON)",
+            "segmentation": "what the segmentation found, for messages and levels (JSON)",
+            "filtered": "the image in which it was found (NRRD)",
         },
         {"surface": "closed triangle surface (VTP)", "openings": "openings and mesh quality (JSON)"},
         _compute,
-        optional=("segmentation",),
+        optional=("segmentation", "filtered"),
     )

@@ -8,6 +8,7 @@ of the border. Where the border shaves off a vessel's side there is no opening: 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,3 +246,12 @@ def _leaves_along(centreline: Centreline, branch: Branch, section: Section) -> b
     ball_mm = float(centreline.radius_mm[fork])
     near = -float(section.beyond_mm(centreline.points_mm[[fork]])[0]) < ball_mm
     return near and (section.slenderness > SLENDER_SECTION or section.radius_mm < NARROW_SECTION * ball_mm)
+
+
+def border_record(border: Sequence[Section], shaved: Sequence[Section]) -> list[dict[str, Any]]:
+    """Where the border of the image cuts the vessel, and where it shaves off a side."""
+    return [
+        {"place_mm": each.cut.centre_mm.tolist(), "area_mm2": each.area_mm2, "opening": not side}
+        for side, sections in ((False, border), (True, shaved))
+        for each in sections
+    ]

@@ -15,12 +15,13 @@ from pipeline.files.volume import Volume
 from pipeline.geometry.branches.border import Section, section_beyond
 from pipeline.geometry.branches.caps import describe
 from pipeline.geometry.branches.centreline_graph import Branch, Ends
+from pipeline.geometry.branches.faded_ends import Brightness
 from pipeline.geometry.branches.flat_faces import FLAT_SHARE, FlatFace, flat_face
 from pipeline.geometry.branches.openings import Cut, cut_behind, place_cut, widest_mm
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.round_ends import DOME_SHARE, may_be_sac
 from pipeline.geometry.branches.side_branches import WALL
-from pipeline.geometry.branches.tips import Tip, blunt_tip
+from pipeline.geometry.branches.tips import Tip, lost_at, tip_to_keep
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
@@ -77,6 +78,7 @@ class Cutting:
     capped : ends of the surface that are openings already, numbered from 1 in this order.
     moved : where a cut is made for one that was placed; none: there.
     voxel_mm : of the image, if cuts are moved as near to tips as sections stay as large and round, and blunt tips kept.
+    brightness : the image of a lumen; none: it is not known.
     shaved : sections in which the border shaves off a vessel's side. None: of a surface of no image, whose flat faces
         are other ends already.
     """
@@ -90,6 +92,7 @@ class Cutting:
     capped: Sequence[Cut] = ()
     moved: Callable[[Mesh, Cut], Cut] | None = None
     voxel_mm: float | None = None
+    brightness: Brightness | None = None
     shaved: Sequence[Section] | None = None
 
 
@@ -132,7 +135,7 @@ def cut_ends(
     Returns
     -------
     The surface; its volume in the image, before any end was cut there, mm3; for each end that was cut there its place,
-    the volume that was cut off and how much of that the settings asked for; and what was cut off blunt ends.
+    the volume that was cut off and how much of that the settings asked for; and what tubes are to take the place of.
 
     Raises
     ------
@@ -163,30 +166,11 @@ def cut_ends(
         mesh = scene.mesh = cut_and_cap(mesh, cut, number, cuts, scene)
         cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
         lost.append(lost_at(cut, before.volume_mm3() - mesh.volume_mm3(), cap_mm2, cutting.asked_radii))
-        if cutting.voxel_mm and (tip := blunt_tip(before, mesh, cut, number, lost[-1], cutting.voxel_mm)):
-            tips.append(tip)
+        if cutting.voxel_mm:
+            tip = tip_to_keep(before, mesh, cut, number, lost[-1], cutting.voxel_mm, cutting.brightness)
+            tips += [tip] if tip else []
     check_closed(mesh)
     return mesh, inside_mm3, lost, tips
-
-
-def lost_at(cut: Cut, volume_mm3: float, cap_mm2: float, asked_radii: float) -> dict[str, Any]:
-    """What is recorded of an end that was cut.
-
-    Parameters
-    ----------
-    cut : where.
-    volume_mm3 : that was cut off.
-    cap_mm2 : area of the opening.
-    asked_radii : so many radii of the opening before it were asked for.
-    """
-    radius_mm = float(np.sqrt(cap_mm2 / np.pi))
-    asked_mm3 = float(cap_mm2 * asked_radii * radius_mm)
-    return {
-        "place_mm": cut.centre_mm.tolist(),
-        "radius_mm": radius_mm,
-        "volume_mm3": volume_mm3,
-        "asked_mm3": asked_mm3,
-    }
 
 
 def name_openings(mesh: Mesh, settings: SurfaceSettings, log: logging.Logger) -> tuple[Opening, ...]:

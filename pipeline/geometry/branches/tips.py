@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.files.mesh import Mesh, words_mm
+from pipeline.geometry.branches.faded_ends import Brightness
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.surface.clip import open_edges
 from pipeline.geometry.surface.extension import extend, mean_edge_mm, place_of_collision
@@ -23,6 +24,8 @@ from pipeline.geometry.surface.extension import extend, mean_edge_mm, place_of_c
 MOST_RADII = 0.9
 """The tube with the volume of a tip is no longer, in radii of the vessel: that of half a ball is 2/3, and the cut may
 stand a fifth of a radius before it."""
+MOST_FADED_RADII = 3.0
+"""And no longer than that where the image shows that the vessel goes on."""
 NEAR_RADII = 4.0
 """What a cut took off is looked at so far around it: a tip that reaches farther is not blunt."""
 MOST_BENT = 0.4
@@ -39,7 +42,7 @@ a cone 1/3."""
 
 @dataclass(frozen=True)
 class Tip:
-    """What a cut took off a blunt end.
+    """What a cut took off an end, and a tube takes the place of.
 
     Attributes
     ----------
@@ -55,10 +58,37 @@ class Tip:
     record: dict[str, Any]
 
 
-def blunt_tip(before: Mesh, after: Mesh, cut: Cut, opening: int, record: dict[str, Any], voxel_mm: float) -> Tip | None:
-    """The tip that a cut took off, where it is blunt, goes on as the vessel does, and is no longer than a round end is.
+def lost_at(cut: Cut, volume_mm3: float, cap_mm2: float, asked_radii: float) -> dict[str, Any]:
+    """What is recorded of an end that was cut.
 
-    Where a plane ends the vessel aslant, as at a bend, the height of the tip is that above a plane as much aslant.
+    Parameters
+    ----------
+    cut : where.
+    volume_mm3 : that was cut off.
+    cap_mm2 : area of the opening.
+    asked_radii : so many radii of the opening before it were asked for.
+    """
+    radius_mm = float(np.sqrt(cap_mm2 / np.pi))
+    return {
+        "place_mm": cut.centre_mm.tolist(),
+        "radius_mm": radius_mm,
+        "volume_mm3": volume_mm3,
+        "asked_mm3": float(cap_mm2 * asked_radii * radius_mm),
+    }
+
+
+def tip_to_keep(
+    before: Mesh,
+    after: Mesh,
+    cut: Cut,
+    opening: int,
+    record: dict[str, Any],
+    voxel_mm: float,
+    brightness: Brightness | None,
+) -> Tip | None:
+    """The tip that a cut took off, where a tube of its volume lies in the vessel.
+
+    It does where the tip is blunt, or where the image shows that the vessel goes on though its contrast fades.
 
     Parameters
     ----------
@@ -67,14 +97,29 @@ def blunt_tip(before: Mesh, after: Mesh, cut: Cut, opening: int, record: dict[st
     opening : id of the cap.
     record : of the cut: ``radius_mm`` and ``volume_mm3``.
     voxel_mm : spacing of the image.
+    brightness : the image; none: it is not known.
     """
     radius_mm, volume_mm3 = record["radius_mm"], record["volume_mm3"]
     length_mm = volume_mm3 / (np.pi * radius_mm**2)
+    if float(np.linalg.norm(cut.bend_per_mm)) * radius_mm > MOST_BENT or length_mm > MOST_FADED_RADII * radius_mm:
+        return None
+    if _is_blunt(before, after, cut, radius_mm, volume_mm3, voxel_mm) or (
+        brightness and brightness.goes_on(cut, radius_mm, length_mm)
+    ):
+        return Tip(opening, volume_mm3, cut.bend_per_mm, record)
+    return None
+
+
+def _is_blunt(before: Mesh, after: Mesh, cut: Cut, radius_mm: float, volume_mm3: float, voxel_mm: float) -> bool:
+    """Whether a tip is blunt, goes on as the vessel does, and is no longer than a round end is.
+
+    Where a plane ends the vessel aslant, as at a bend, the height of the tip is that above a plane as much aslant.
+    """
+    length_mm = volume_mm3 / (np.pi * radius_mm**2)
     gone = points_gone(before, after, cut.centre_mm, NEAR_RADII * radius_mm)
     part = before.triangles[gone[before.triangles].all(axis=1)]
-    bent = float(np.linalg.norm(cut.bend_per_mm)) * radius_mm
-    if length_mm > MOST_RADII * radius_mm or bent > MOST_BENT or not len(part):
-        return None
+    if length_mm > MOST_RADII * radius_mm or not len(part):
+        return False
     corners = before.points_mm[part] - cut.centre_mm
     facing = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]) @ cut.normal / 2
     places = corners.mean(axis=1)
@@ -83,9 +128,7 @@ def blunt_tip(before: Mesh, after: Mesh, cut: Cut, opening: int, record: dict[st
     away = before.points_mm[gone] - cut.centre_mm
     height_mm = float((away @ (cut.normal - aslant)).max())
     leaning_mm = radius_mm * np.linalg.norm(aslant + length_mm * cut.bend_per_mm)
-    if leaning_mm > MOST_LEANING_VOXELS * voxel_mm or length_mm < BLUNT * height_mm:
-        return None
-    return Tip(opening, volume_mm3, cut.bend_per_mm, record)
+    return bool(leaning_mm <= MOST_LEANING_VOXELS * voxel_mm and length_mm >= BLUNT * height_mm)
 
 
 def points_gone(before: Mesh, after: Mesh, centre_mm: NDArray[np.float64], reach_mm: float) -> NDArray[np.bool_]:
@@ -105,7 +148,7 @@ def points_gone(before: Mesh, after: Mesh, centre_mm: NDArray[np.float64], reach
 
 
 def with_whole_tips(mesh: Mesh, tips: Sequence[Tip], log: logging.Logger) -> Mesh:
-    """The surface with tubes in place of the blunt tips that were cut off, but where one would meet the wall
+    """The surface with tubes in place of the tips that were cut off, but where one would meet the wall
     or be too short to be meshed.
 
     Parameters
@@ -125,5 +168,5 @@ def with_whole_tips(mesh: Mesh, tips: Sequence[Tip], log: logging.Logger) -> Mes
         tip.record["tube_mm"] = length_mm
         tip.record["volume_mm3"] -= longer.volume_mm3() - mesh.volume_mm3()
         mesh, where = longer, words_mm(np.array(tip.record["place_mm"]))
-        log.info("end at %s: in place of its rounded tip a tube of %.2f mm", where, length_mm)
+        log.info("end at %s: in place of its tip a tube of %.2f mm", where, length_mm)
     return mesh

@@ -46,7 +46,7 @@ def extend(mesh: Mesh, opening: int, length_mm: float, bend_per_mm: NDArray[np.f
 
     def moved(rows: NDArray[np.int64], part: float) -> NDArray[np.float64]:
         """Points by a part of the way."""
-        return _along_arc(mesh.points_mm[rows] - middle, normal, part * length_mm, bend_per_mm) + middle
+        return along_arc(mesh.points_mm[rows] - middle, normal, part * length_mm, bend_per_mm) + middle
 
     points = mesh.points_mm.copy()
     inner = np.setdiff1d(cap, rim)
@@ -76,7 +76,7 @@ def mean_edge_mm(mesh: Mesh, edges: NDArray[np.int64]) -> float:
     return float(np.linalg.norm(np.diff(mesh.points_mm[edges], axis=1), axis=2).mean())
 
 
-def _along_arc(
+def along_arc(
     places: NDArray[np.float64], normal: NDArray[np.float64], way_mm: float, bend_per_mm: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Places around the middle of a cap, (n, 3), moved along a circle that begins along the cap's normal."""

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faded ends: whether the image shows that a vessel goes on where its lumen ends.
+
+Where contrast fades along a vessel, one threshold ends its lumen in a wedge or in tatters: the bright side goes on
+farthest. What narrows there is the lumen and no vessel: beside the wedge there is blood, by the levels of the place. A
+vessel that tapers has tissue beside its tip.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from pipeline.files.volume import Volume
+from pipeline.geometry.branches.openings import Cut
+from pipeline.geometry.surface.clip import axes_of_plane
+from pipeline.geometry.surface.extension import along_arc
+
+STEP_RADII = 0.2
+"""Distance of the sections in which brightness is looked at."""
+LEVEL_RADII = 0.5
+"""The level of blood is the median within so many radii of the middle of the cut."""
+HALF_WAY = 0.5
+"""Blood is what is brighter than half way between tissue and that level."""
+LEAST_BLOOD = 0.9
+"""Part of each section that is blood where the vessel goes on."""
+RIM_VOXELS = 0.5
+"""Of each section so much at its rim is left out, which blur makes dimmer."""
+
+
+@dataclass(frozen=True)
+class Brightness:
+    """The image in which a lumen was found.
+
+    Attributes
+    ----------
+    image : gives it; called where an end is in doubt alone.
+    tissue : level of what lies around the lumen.
+    """
+
+    image: Callable[[], Volume]
+    tissue: float
+
+    def goes_on(self, cut: Cut, radius_mm: float, length_mm: float) -> bool:
+        """Whether a tube on a cut, bent as the vessel is there, lies in blood.
+
+        Parameters
+        ----------
+        cut : where.
+        radius_mm, length_mm : of the tube.
+        """
+        image = self.image()
+        rim_mm = max(radius_mm - RIM_VOXELS * max(image.spacing_mm), radius_mm / 2)
+        part = np.arange(-1.0, 1.0 + STEP_RADII / 2, STEP_RADII)
+        disc = np.array([(u, v) for u in part for v in part if u * u + v * v <= 1]) @ axes_of_plane(cut.normal).T
+        middle = _values(image, cut.centre_mm + LEVEL_RADII * radius_mm * disc)
+        if np.isnan(middle).any():
+            return False
+        contrast = float(np.median(middle)) - self.tissue
+        ways = np.linspace(0.0, length_mm, int(length_mm / (STEP_RADII * radius_mm)) + 2)
+        sections = [cut.centre_mm + along_arc(rim_mm * disc, cut.normal, way, cut.bend_per_mm) for way in ways]
+        filled = (_values(image, np.array(sections)) - self.tissue) / contrast
+        return bool(((filled >= HALF_WAY).mean(axis=1) >= LEAST_BLOOD).all())
+
+
+def _values(image: Volume, places_mm: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Intensities at places, (..., 3); not a number outside of the image."""
+    index = np.moveaxis(image.to_index(places_mm)[..., ::-1], -1, 0)
+    return ndimage.map_coordinates(image.voxels, index, order=1, cval=np.nan, output=np.float64)
