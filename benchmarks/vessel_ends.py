@@ -6,7 +6,8 @@
 
 Seeds: tubes drawn at random (`tests/support/drawn_ends.py`) go from their image to the surface. For each kind of end:
 openings whose section is within 10 % of the vessel's, and whose normal is within 10 degrees of its axis, where the
-opening lies; what was cut off, in mL and in pi r3 of the vessel; how deep before the true end the opening lies.
+opening lies; what was cut off, in mL and in pi r3 of the vessel; how deep before the true end the opening lies. For
+each tube how far its surface stands outside of it.
 
 Results: of inputs that `benchmarks/first_try.py` brought to their lumen. For each end that was cut: how far the plane
 stands before the tip of the surface, in diameters, what it takes off and what of that is lost; the same of the plane
@@ -18,11 +19,13 @@ import json
 import logging
 import sys
 from collections import defaultdict
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
@@ -35,6 +38,7 @@ from pipeline.case.settings.geometry import SurfaceSettings  # noqa: E402
 from pipeline.files.mesh import Mesh  # noqa: E402
 from pipeline.files.volume import Volume  # noqa: E402
 from pipeline.geometry.branches import ends as branch_ends  # noqa: E402
+from pipeline.geometry.branches.faded_ends import image_of  # noqa: E402
 from pipeline.geometry.branches.openings import Cut  # noqa: E402
 from pipeline.geometry.branches.tips import points_gone  # noqa: E402
 from pipeline.geometry.closed_surface import Surface  # noqa: E402
@@ -54,28 +58,36 @@ def drawn(seed: int, folder: Path | None) -> dict[str, Any]:
     tube = draw(seed)
     found: dict[str, Any] = {"seed": seed, "kinds": [end.kind for end in tube.ends], "true_mm3": tube.volume_mm3}
     try:
-        occupancy, volume_mm3 = _lumen(tube, folder and folder / f"{seed}.nrrd")
-        surface = extract_surface(occupancy, SurfaceSettings(), LOG, volume_mm3)
+        occupancy, record = _lumen(tube, folder and folder / f"{seed}.nrrd")
+        image = image_of(lambda: vessel.filter_image(tube.image), record)
+        surface = extract_surface(occupancy, SurfaceSettings(), LOG, 1000 * record["volume_ml"], image)
     except StageError as error:
         return found | {"refusal": str(error)}
     found["radius_voxels"] = float(tube.radii_mm.max() / occupancy.spacing_mm[0])
     found |= {key: surface.quality[key] for key in ("mask_volume_mm3", "volume_mm3", "round_ends")}
+    found["outside_voxels"] = _outside(tube, surface) / occupancy.spacing_mm[0]
     return found | {"share_lost": share_lost(surface.quality), "ends": [_end(tube, surface, k) for k in (0, 1)]}
 
 
-def _lumen(tube: DrawnTube, kept: Path | None) -> tuple[Volume, float]:
-    """The lumen of a drawn tube and its volume, mm3: as it was kept, or from the image."""
+def _outside(tube: DrawnTube, surface: Surface) -> float:
+    """How far the surface stands outside of the true tube at most, beside its axis, mm."""
+    aside, row = cKDTree(tube.axis_mm).query(surface.mesh.points_mm)
+    between = (row > 0) & (row < len(tube.axis_mm) - 1)
+    return float((aside - tube.radii_mm[row])[between].max())
+
+
+def _lumen(tube: DrawnTube, kept: Path | None) -> tuple[Volume, dict[str, Any]]:
+    """The lumen of a drawn tube and its record: as it was kept, or from the image."""
     beside = kept and kept.with_suffix(".json")
     if kept and beside and beside.exists():
-        return Volume.read(kept), float(json.loads(beside.read_text(encoding="utf-8")))
+        return Volume.read(kept), json.loads(beside.read_text(encoding="utf-8"))
     given = {"lower": LOWER} if any(end.kind == "fading" for end in tube.ends) else {}
     filtered = vessel.filter_image(tube.image)
     found = vessel.segment(filtered, tube.image, "CT", seeds_mm=[tube.seed_mm.tolist()], **given)
-    volume_mm3 = 1000 * float(found.record["volume_ml"])
     if kept and beside:
         found.occupancy.write(kept)
-        beside.write_text(json.dumps(volume_mm3), encoding="utf-8")
-    return found.occupancy, volume_mm3
+        beside.write_text(json.dumps(found.record), encoding="utf-8")
+    return found.occupancy, found.record
 
 
 def _end(tube: DrawnTube, surface: Surface, number: int) -> dict[str, Any]:
@@ -145,13 +157,17 @@ def of_input(folder: Path) -> dict[str, Any]:
     record = json.loads((folder / "segmentation.json").read_text(encoding="utf-8"))
     branch_ends.cut_and_cap = noted
     try:
-        volume_mm3 = 1000 * record["volume_ml"]
-        surface = extract_surface(Volume.read(folder / "occupancy.nrrd"), SurfaceSettings(), LOG, volume_mm3)
+        lumen, image = (
+            Volume.read(folder / "occupancy.nrrd"),
+            image_of(cache(partial(Volume.read, folder / "filtered.nrrd")), record),
+        )
+        surface = extract_surface(lumen, SurfaceSettings(), LOG, 1000 * record["volume_ml"], image)
     finally:
         branch_ends.cut_and_cap = cut_and_cap
     quality = surface.quality
     ends = [_cut(*each, record) for each, record in zip(cuts, quality["cut_ends"], strict=True)]
-    return {key: quality[key] for key in ("mask_volume_mm3", "volume_mm3")} | {"ends": ends}
+    shares = {"share_lost": share_lost(quality)}
+    return {key: quality[key] for key in ("mask_volume_mm3", "volume_mm3")} | shares | {"ends": ends}
 
 
 def _cut(before: Mesh, cut: Cut, after: Mesh, record: dict[str, Any]) -> dict[str, Any]:
@@ -178,6 +194,7 @@ def _cut(before: Mesh, cut: Cut, after: Mesh, record: dict[str, Any]) -> dict[st
         "tip_diameters": tip_mm / (2 * radius),
         "taken_mm3": before.volume_mm3() - after.volume_mm3(),
         "lost_mm3": record["volume_mm3"],
+        "thin_mm3": record.get("thin_mm3", 0.0),
         "tube_mm": record.get("tube_mm", 0.0),
         "nearest_diameters": (tip_mm - k * STEP_RADII * radius) / (2 * radius),
         "nearest_takes_mm3": nearest,
@@ -191,14 +208,14 @@ def tell_inputs(records: dict[str, dict[str, Any]]) -> str:
             name,
             ", ".join(f"{x:.0f}" for x in end["place_mm"]),
             *(f"{end[key]:.2f}" for key in ("radius_mm", "tip_diameters")),
-            *(f"{end[key] / 1000:.4f}" for key in ("taken_mm3", "lost_mm3")),
+            *(f"{end[key] / 1000:.4f}" for key in ("taken_mm3", "lost_mm3", "thin_mm3")),
             f"{end['nearest_diameters']:.2f}",
             f"{end['nearest_takes_mm3'] / 1000:.4f}",
         ]
         for name, record in records.items()
         for end in record["ends"]
     ]
-    heads = ["input", "place, mm", "radius, mm", "to the tip, D", "taken off, mL", "lost, mL"]
+    heads = ["input", "place, mm", "radius, mm", "to the tip, D", "taken off, mL", "lost, mL", "thin tail of that, mL"]
     return table([*heads, "nearest full plane, D", "takes off, mL"], rows)
 
 

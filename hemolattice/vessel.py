@@ -16,7 +16,7 @@ from pipeline.files.mask_file import GivenMask
 from pipeline.files.surface_file import read_surface_file
 from pipeline.files.volume import Volume
 from pipeline.filtering.region import find_region
-from pipeline.geometry.branches.faded_ends import Brightness
+from pipeline.geometry.branches.faded_ends import image_of
 from pipeline.geometry.branches.tree_tracing import trace_tree
 from pipeline.geometry.branches.vessel_tree import Tree
 from pipeline.geometry.closed_surface import Surface
@@ -175,11 +175,9 @@ def surface(lumen: Segmentation | ImportedMask, **settings: Any) -> Surface:
         If fewer than two ends are open, or smoothing would lose volume.
     """
     volume_mm3 = 1000 * float(lumen.record["volume_ml"])
-    brightness = None
-    if isinstance(lumen, Segmentation):
-        brightness = Brightness(lambda: lumen.filtered, lumen.record["surroundings_level"])
+    image = image_of(lambda: lumen.filtered, lumen.record) if isinstance(lumen, Segmentation) else None
     given = parse(SurfaceSettings, settings, "surface")
-    return surfaces.extract_surface(lumen.occupancy, given, LOG, volume_mm3, brightness)
+    return surfaces.extract_surface(lumen.occupancy, given, LOG, volume_mm3, image)
 
 
 def read_surface(path: str | Path, unit: str, **settings: Any) -> Surface:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.geometry.surface.volumes import LEAST_NAMED
 from pipeline.reporting.bands_section import bands_section
 from pipeline.reporting.case_evidence import Evidence
 from pipeline.reporting.figures import opening_colours
@@ -80,6 +81,7 @@ def context(given: Evidence) -> dict[str, Any]:
         "forks": _fork_rows(given.tree["bifurcations"]) if given.tree else [],
         "narrowest": _narrowest(given.tree) if given.tree else None,
         "left_out": left_out_rows(given),
+        "cut_off": _cut_off_rows(given.geometry),
         "doubts": given.tree["warnings"] if given.tree else [],
         "triangles": _triangle_rows(given.geometry),
         **_provenance(given.records),
@@ -285,6 +287,24 @@ def left_out_rows(given: Evidence) -> Rows:
             number(each["flow_share"] * inflow),
         )
         for each, became in kinds
+    ]
+
+
+def _cut_off_rows(geometry: Mapping[str, Any]) -> Rows:
+    """What cuts took off the ends of the vessel, in mL, with thin tails; none where that is next to nothing."""
+    whole_mm3 = geometry.get("mask_volume_mm3", geometry.get("given_volume_mm3", 0.0))
+    shown = [end for end in geometry.get("cut_ends", ()) if end["volume_mm3"] > LEAST_NAMED * whole_mm3]
+    return [
+        (
+            ", ".join(f"{x:.1f}" for x in end["place_mm"]),
+            number(end["radius_mm"]),
+            number(end["volume_mm3"] / 1000),
+            percent(end["volume_mm3"] / whole_mm3),
+            number(end.get("thin_mm3", 0.0) / 1000),
+            *(number(end[key]) if key in end else "" for key in ("thin_mm", "thin_radius_mm")),
+            "yes" if end["asked_mm3"] >= end["volume_mm3"] else "no",
+        )
+        for end in shown
     ]
 
 

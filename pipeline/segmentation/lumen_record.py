@@ -134,6 +134,7 @@ def record_of(
         "voxels": int(mask.sum()),
         "mean_radius_mm": round(table[1].mean_radius * spacing_mm, 4),
         "spacing_mm": spacing_mm,
+        "image_spacing_mm": list(loaded.spacing_mm),
         "holes_filled": holes,
         "voxels_filled": int(mask.sum()) - int(found.mask.sum()),
         **_levels(intensity),

@@ -38,7 +38,7 @@ from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.repair import Repaired, repair, rims
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.geometry.surface.union import united
-from pipeline.geometry.surface.volumes import tell_volumes
+from pipeline.geometry.surface.volumes import asked_for, tell_volumes
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -108,7 +108,7 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
         "side_branches": sides,
         "given_volume_mm3": whole.volume_mm3(),
         "smoothing_mm3": smoothed.volume_mm3() - whole.volume_mm3(),
-        "cut_ends": ends.lost,
+        "cut_ends": asked_for(ends.lost, settings.cut_off_mm),
         "rims_made_even": made,
     }
     cut_mm3 = mesh.volume_mm3()

@@ -39,7 +39,7 @@ from pipeline.geometry.branches.ends import (
     doubts_of_ends,
     name_openings,
 )
-from pipeline.geometry.branches.faded_ends import Brightness
+from pipeline.geometry.branches.faded_ends import LumenImage, image_of
 from pipeline.geometry.branches.flat_faces import flat_face
 from pipeline.geometry.branches.frayed_ends import without_frayed_ends
 from pipeline.geometry.branches.picture import Scene
@@ -66,7 +66,7 @@ from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.remesh import remesh_vessel
 from pipeline.geometry.surface.smooth_wall import smooth_wall
 from pipeline.geometry.surface.thin import ThinPlaceError
-from pipeline.geometry.surface.volumes import tell_volumes
+from pipeline.geometry.surface.volumes import asked_for, tell_volumes
 from pipeline.segmentation.lumen_advice import GIVEN_MASK, of_doubts, of_too_few_ends, record_of
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
@@ -86,7 +86,7 @@ def extract_surface(
     settings: SurfaceSettings,
     log: logging.Logger,
     volume_mm3: float | None = None,
-    brightness: Brightness | None = None,
+    image: LumenImage | None = None,
 ) -> Surface:
     """Smooth surface of a lumen, with its ends cut and capped.
 
@@ -98,7 +98,7 @@ def extract_surface(
     log : for progress and for what was decided about each end.
     volume_mm3 : of the lumen, which the surface keeps, as found between its voxels; None: of those that are at least
         half full.
-    brightness : the image, by which an end where contrast fades is told from one that tapers; None: it is not known.
+    image : of it, by which an end where contrast fades is told from one that tapers; None: it is not known.
 
     Raises
     ------
@@ -110,13 +110,13 @@ def extract_surface(
     given_mm3 = volume_of(lumen) if volume_mm3 is None else volume_mm3
     with scene.on_refusal():
         try:
-            return _extract(lumen, settings, log, scene, given_mm3, brightness)
+            return _extract(lumen, settings, log, scene, given_mm3, image)
         except ThinPlaceError as error:
             if settings.smoothing_mm is not None:
                 raise
             log.warning("warning: %s; made once more with less smoothing of thin places", error.found)
             scene.clear()
-            return _extract_thin(lumen, settings, log, scene, given_mm3, brightness, error.found)
+            return _extract_thin(lumen, settings, log, scene, given_mm3, image, error.found)
 
 
 @dataclass(frozen=True)
@@ -164,12 +164,12 @@ def _extract_thin(
     log: logging.Logger,
     scene: Scene,
     given_mm3: float,
-    brightness: Brightness | None,
+    image: LumenImage | None,
     broken: str,
 ) -> Surface:
     """The surface with less smoothing of thin places, because smoothing lost what `broken` says."""
     try:
-        return _extract(lumen, settings, log, scene, given_mm3, brightness, broken)
+        return _extract(lumen, settings, log, scene, given_mm3, image, broken)
     except ThinPlaceError as error:
         raise StageError(f"{error.found}, also with less smoothing of thin places; {remedies.THIN}") from None
 
@@ -180,7 +180,7 @@ def _extract(
     log: logging.Logger,
     scene: Scene,
     given_mm3: float,
-    brightness: Brightness | None,
+    image: LumenImage | None,
     broken: str | None = None,
 ) -> Surface:
     """The surface; `broken` says what smoothing lost, where thin places are to be smoothed less."""
@@ -191,7 +191,7 @@ def _extract(
     traced, sides = _without_side_branches(traced, settings, least_mm, log, scene, parts)
     found, border = traced.ends(traced.centreline, settings, least_mm), tuple(traced.border.values())
     scene.mark_ends(found)
-    cutting = replace(_cutting(lumen, settings, least_mm, border, shaved), brightness=brightness)
+    cutting = replace(_cutting(lumen, settings, least_mm, border, shaved), image=image)
     close_on_request(found, cutting)
     asked_mm3 = given_mm3 - sum(side["volume_mm3"] for side in sides)
     parts.begin("volume")
@@ -218,7 +218,7 @@ def _extract(
         "mask_volume_mm3": given_mm3,
         "raw_volume_change": traced.raw.volume_mm3() / volume_of(traced.lumen) - 1,
         "volume_change": change,
-        "cut_ends": lost,
+        "cut_ends": asked_for(lost, settings.cut_off_mm),
         "extensions_mm3": mesh.volume_mm3() - cut_mm3,
         **doubts_of_ends(found),
         "side_branches": sides,
@@ -366,11 +366,11 @@ def _at_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
 
 def _compute(job: Job) -> None:
     settings = parse(SurfaceStage, job.settings, "--settings")
-    record, image = record_of(job.inputs.get("segmentation")), job.inputs.get("filtered")
-    brightness = Brightness(cache(lambda: Volume.read(image)), record["surroundings_level"]) if image else None
+    record, path = record_of(job.inputs.get("segmentation")), job.inputs.get("filtered")
+    image = image_of(cache(lambda: Volume.read(path)), record) if path else None
     try:
         lumen, volume_ml = Volume.read(job.inputs["occupancy"]), record.get("volume_ml")
-        surface = extract_surface(lumen, settings, job.log, None if volume_ml is None else 1000 * volume_ml, brightness)
+        surface = extract_surface(lumen, settings, job.log, None if volume_ml is None else 1000 * volume_ml, image)
     except StageError as error:
         if isinstance(error, TooFewEndsError) and (explained := of_too_few_ends(record)):
             refusal = StageError(f"{error.found}. {explained}")

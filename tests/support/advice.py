@@ -53,7 +53,10 @@ FILES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "filter": ({"volume": "volume.nrrd"}, {"filtered": "filtered.nrrd"}),
     "segment": ({"filtered": "filtered.nrrd", "volume": "volume.nrrd", "series": "series.json"}, _LUMEN),
     "import_mask": ({}, _LUMEN),
-    "surface": ({"occupancy": "occupancy.nrrd", "segmentation": "segmentation.json"}, _SHAPE),
+    "surface": (
+        {"occupancy": "occupancy.nrrd", "segmentation": "segmentation.json", "filtered": "filtered.nrrd"},
+        _SHAPE,
+    ),
     "import_surface": ({}, _SHAPE),
     "centreline": (_SHAPE | {"segmentation": "segmentation.json"}, _LINES),
     "plausibility": (
@@ -112,6 +115,8 @@ class Workflow:
         inputs = {role: self.folder / file for role, file in FILES[stage][0].items()}
         if case.input.entry == "surface" or (case.input.entry == "mask" and stage == "centreline"):
             inputs.pop("segmentation", None)
+        if case.input.entry == "mask":
+            inputs.pop("filtered", None)
         if stage in GIVEN:
             inputs[GIVEN[stage]] = given
         sources = [given] if stage == "load" else [*inputs.values()]

@@ -3,6 +3,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_the_score_knows_a_shifted_and_a_wider_lumen():
         part = (0.5 - distance_mm / 0.4).astype(np.float32)
         mask = (distance_mm < 0).astype(np.uint8)
         lumen, occupancy = found.lumen.with_voxels(mask), found.occupancy.with_voxels(part)
-        return score(case, type(found)(lumen, occupancy, found.seeds, found.levels, found.record))
+        return score(case, replace(found, lumen=lumen, occupancy=occupancy))
 
     exact = like(case.distance_mm)
     assert exact["dice"] == 1

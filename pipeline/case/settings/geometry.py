@@ -77,6 +77,9 @@ class SurfaceSettings(Section):
         description="points; the end of the vessel nearest to each is an opening, though it bulges, is short or no"
         " section there is round enough, LPS mm",
     )
+    cut_off_mm: Points = Field(
+        (), description="points; what is cut off the end of the vessel nearest to each is not wanted, LPS mm"
+    )
     side_branches: SideBranches = SideBranches()
     cut_radii: NonNegative | None = Field(
         None,

@@ -15,12 +15,13 @@ from pipeline.files.volume import Volume
 from pipeline.geometry.branches.border import Section, section_beyond
 from pipeline.geometry.branches.caps import describe
 from pipeline.geometry.branches.centreline_graph import Branch, Ends
-from pipeline.geometry.branches.faded_ends import Brightness
+from pipeline.geometry.branches.faded_ends import LumenImage
 from pipeline.geometry.branches.flat_faces import FLAT_SHARE, FlatFace, flat_face
 from pipeline.geometry.branches.openings import Cut, cut_behind, place_cut, widest_mm
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.round_ends import DOME_SHARE, may_be_sac
 from pipeline.geometry.branches.side_branches import WALL
+from pipeline.geometry.branches.thin_tails import thin_tail
 from pipeline.geometry.branches.tips import Tip, lost_at, tip_to_keep
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
 from solver.domain.nodes import Opening
@@ -78,7 +79,7 @@ class Cutting:
     capped : ends of the surface that are openings already, numbered from 1 in this order.
     moved : where a cut is made for one that was placed; none: there.
     voxel_mm : of the image, if cuts are moved as near to tips as sections stay as large and round, and blunt tips kept.
-    brightness : the image of a lumen; none: it is not known.
+    image : of a lumen; none: it is not known.
     shaved : sections in which the border shaves off a vessel's side. None: of a surface of no image, whose flat faces
         are other ends already.
     """
@@ -92,7 +93,7 @@ class Cutting:
     capped: Sequence[Cut] = ()
     moved: Callable[[Mesh, Cut], Cut] | None = None
     voxel_mm: float | None = None
-    brightness: Brightness | None = None
+    image: LumenImage | None = None
     shaved: Sequence[Section] | None = None
 
 
@@ -167,8 +168,10 @@ def cut_ends(
         cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
         lost.append(lost_at(cut, before.volume_mm3() - mesh.volume_mm3(), cap_mm2, cutting.asked_radii))
         if cutting.voxel_mm:
-            tip = tip_to_keep(before, mesh, cut, number, lost[-1], cutting.voxel_mm, cutting.brightness)
+            tip = tip_to_keep(before, mesh, cut, number, lost[-1], cutting.voxel_mm, cutting.image)
             tips += [tip] if tip else []
+            if cutting.image and not tip:
+                lost[-1] |= thin_tail(before, mesh, cut, found.centreline, cutting.image)
     check_closed(mesh)
     return mesh, inside_mm3, lost, tips
 

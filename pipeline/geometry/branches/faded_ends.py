@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faded ends: whether the image shows that a vessel goes on where its lumen ends.
+"""Faded ends: how far the image shows that a vessel goes on where its lumen ends.
 
 Where contrast fades along a vessel, one threshold ends its lumen in a wedge or in tatters: the bright side goes on
 farthest. What narrows there is the lumen and no vessel: beside the wedge there is blood, by the levels of the place. A
 vessel that tapers has tissue beside its tip.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,25 +27,27 @@ HALF_WAY = 0.5
 """Blood is what is brighter than half way between tissue and that level."""
 LEAST_BLOOD = 0.9
 """Part of each section that is blood where the vessel goes on."""
-RIM_VOXELS = 0.5
+RIM_VOXELS = 0.25
 """Of each section so much at its rim is left out, which blur makes dimmer."""
 
 
 @dataclass(frozen=True)
-class Brightness:
+class LumenImage:
     """The image in which a lumen was found.
 
     Attributes
     ----------
     image : gives it; called where an end is in doubt alone.
     tissue : level of what lies around the lumen.
+    spacing_mm : (x, y, z) of the image before it was resampled.
     """
 
     image: Callable[[], Volume]
     tissue: float
+    spacing_mm: tuple[float, float, float]
 
-    def goes_on(self, cut: Cut, radius_mm: float, length_mm: float) -> bool:
-        """Whether a tube on a cut, bent as the vessel is there, lies in blood.
+    def goes_on_mm(self, cut: Cut, radius_mm: float, length_mm: float) -> float:
+        """How far a tube on a cut, bent as the vessel is there, lies in blood.
 
         Parameters
         ----------
@@ -57,12 +60,35 @@ class Brightness:
         disc = np.array([(u, v) for u in part for v in part if u * u + v * v <= 1]) @ axes_of_plane(cut.normal).T
         middle = _values(image, cut.centre_mm + LEVEL_RADII * radius_mm * disc)
         if np.isnan(middle).any():
-            return False
+            return 0.0
         contrast = float(np.median(middle)) - self.tissue
         ways = np.linspace(0.0, length_mm, int(length_mm / (STEP_RADII * radius_mm)) + 2)
         sections = [cut.centre_mm + along_arc(rim_mm * disc, cut.normal, way, cut.bend_per_mm) for way in ways]
         filled = (_values(image, np.array(sections)) - self.tissue) / contrast
-        return bool(((filled >= HALF_WAY).mean(axis=1) >= LEAST_BLOOD).all())
+        other = np.flatnonzero((filled >= HALF_WAY).mean(axis=1) < LEAST_BLOOD)
+        return float(ways[max(other[0] - 1, 0)] if len(other) else length_mm)
+
+    def pixels_mm(self, along: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Edge of a square as large as what a voxel shows of a section across each direction, (n,).
+
+        Parameters
+        ----------
+        along : (n, 3) unit vectors.
+        """
+        spacing = np.array(self.spacing_mm)
+        extent = 1 / np.linalg.norm(along @ self.image().direction / spacing, axis=1)
+        return np.asarray(np.sqrt(spacing.prod() / extent))
+
+
+def image_of(image: Callable[[], Volume], record: Mapping[str, Any]) -> LumenImage:
+    """The image in which a lumen was found.
+
+    Parameters
+    ----------
+    image : gives it.
+    record : as in ``segmentation.json``.
+    """
+    return LumenImage(image, record["surroundings_level"], tuple(record["image_spacing_mm"]))
 
 
 def _values(image: Volume, places_mm: NDArray[np.float64]) -> NDArray[np.float64]:

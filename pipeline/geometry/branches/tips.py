@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.files.mesh import Mesh, words_mm
-from pipeline.geometry.branches.faded_ends import Brightness
+from pipeline.geometry.branches.faded_ends import LumenImage
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.surface.clip import open_edges
 from pipeline.geometry.surface.extension import extend, mean_edge_mm, place_of_collision
@@ -26,6 +26,8 @@ MOST_RADII = 0.9
 stand a fifth of a radius before it."""
 MOST_FADED_RADII = 3.0
 """And no longer than that where the image shows that the vessel goes on."""
+LEAST_KEPT = 0.5
+"""Part of such a tip that a tube takes the place of, at least."""
 NEAR_RADII = 4.0
 """What a cut took off is looked at so far around it: a tip that reaches farther is not blunt."""
 MOST_BENT = 0.4
@@ -47,7 +49,7 @@ class Tip:
     Attributes
     ----------
     opening : id of the cap.
-    volume_mm3 : of the tip.
+    volume_mm3 : of the tube.
     bend_per_mm : (3,) how the vessel is bent there, as of a :class:`Cut`.
     record : of the end that was cut, which :func:`with_whole_tips` completes.
     """
@@ -84,7 +86,7 @@ def tip_to_keep(
     opening: int,
     record: dict[str, Any],
     voxel_mm: float,
-    brightness: Brightness | None,
+    image: LumenImage | None,
 ) -> Tip | None:
     """The tip that a cut took off, where a tube of its volume lies in the vessel.
 
@@ -97,17 +99,16 @@ def tip_to_keep(
     opening : id of the cap.
     record : of the cut: ``radius_mm`` and ``volume_mm3``.
     voxel_mm : spacing of the image.
-    brightness : the image; none: it is not known.
+    image : of the lumen; none: it is not known.
     """
     radius_mm, volume_mm3 = record["radius_mm"], record["volume_mm3"]
     length_mm = volume_mm3 / (np.pi * radius_mm**2)
     if float(np.linalg.norm(cut.bend_per_mm)) * radius_mm > MOST_BENT or length_mm > MOST_FADED_RADII * radius_mm:
         return None
-    if _is_blunt(before, after, cut, radius_mm, volume_mm3, voxel_mm) or (
-        brightness and brightness.goes_on(cut, radius_mm, length_mm)
-    ):
+    if _is_blunt(before, after, cut, radius_mm, volume_mm3, voxel_mm):
         return Tip(opening, volume_mm3, cut.bend_per_mm, record)
-    return None
+    kept = image.goes_on_mm(cut, radius_mm, length_mm) / length_mm if image else 0.0
+    return Tip(opening, kept * volume_mm3, cut.bend_per_mm, record) if kept >= LEAST_KEPT else None
 
 
 def _is_blunt(before: Mesh, after: Mesh, cut: Cut, radius_mm: float, volume_mm3: float, voxel_mm: float) -> bool:

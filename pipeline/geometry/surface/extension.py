@@ -79,7 +79,15 @@ def mean_edge_mm(mesh: Mesh, edges: NDArray[np.int64]) -> float:
 def along_arc(
     places: NDArray[np.float64], normal: NDArray[np.float64], way_mm: float, bend_per_mm: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Places around the middle of a cap, (n, 3), moved along a circle that begins along the cap's normal."""
+    """Places around the middle of a cap, moved along a circle that begins along the cap's normal.
+
+    Parameters
+    ----------
+    places : (n, 3) from the middle of the cap.
+    normal : (3,) of the cap.
+    way_mm : along the circle.
+    bend_per_mm : (3,) towards the middle of the circle, one over its radius.
+    """
     sideways = bend_per_mm - bend_per_mm @ normal * normal
     bend = float(np.linalg.norm(sideways))
     if bend * way_mm < 1e-6:
