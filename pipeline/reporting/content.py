@@ -81,7 +81,7 @@ def context(given: Evidence) -> dict[str, Any]:
         "forks": _fork_rows(given.tree["bifurcations"]) if given.tree else [],
         "narrowest": _narrowest(given.tree) if given.tree else None,
         "left_out": left_out_rows(given),
-        "cut_off": _cut_off_rows(given.geometry),
+        "cut_off": cut_off_rows(given.geometry),
         "doubts": given.tree["warnings"] if given.tree else [],
         "triangles": _triangle_rows(given.geometry),
         **_provenance(given.records),
@@ -290,7 +290,7 @@ def left_out_rows(given: Evidence) -> Rows:
     ]
 
 
-def _cut_off_rows(geometry: Mapping[str, Any]) -> Rows:
+def cut_off_rows(geometry: Mapping[str, Any]) -> Rows:
     """What cuts took off the ends of the vessel, in mL, with thin tails; none where that is next to nothing."""
     whole_mm3 = geometry.get("mask_volume_mm3", geometry.get("given_volume_mm3", 0.0))
     shown = [end for end in geometry.get("cut_ends", ()) if end["volume_mm3"] > LEAST_NAMED * whole_mm3]

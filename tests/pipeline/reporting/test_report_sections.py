@@ -12,7 +12,7 @@ from pipeline.haemodynamics.trust import check
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.reporting import captions, cuts, figures, quantities, tables
 from pipeline.reporting.centreline_figure import read_centreline_profile
-from pipeline.reporting.content import _grid_rows
+from pipeline.reporting.content import _grid_rows, cut_off_rows
 from pipeline.reporting.pictures import MAPPED
 from pipeline.reporting.scene import caps as caps_of
 from pipeline.reporting.scene import closed
@@ -409,3 +409,15 @@ def test_cuts_follow_the_line_of_a_vessel_that_bends_and_keep_off_the_caps():
         np.testing.assert_allclose(along, [np.cos(0.4), np.sin(0.4), 0], atol=0.01)
         assert 2 <= np.linalg.norm(narrow - outlet.centre_mm) < 2.2
         assert radius == pytest.approx(2 - 0.2 * (np.pi / 2 - 0.2), abs=0.01)
+
+
+def test_what_cuts_took_off_is_listed_with_thin_tails_and_what_was_asked_for():
+    kept = {"place_mm": [1.0, 2.0, 3.0], "radius_mm": 2.0, "volume_mm3": 0.5, "asked_mm3": 0.0}
+    tail = kept | {"volume_mm3": 52.0, "thin_mm3": 48.0, "thin_mm": 16.0, "thin_radius_mm": 0.6}
+    wanted = kept | {"volume_mm3": 20.0, "asked_mm3": 20.0}
+    rows = cut_off_rows({"mask_volume_mm3": 1000.0, "cut_ends": [kept, tail, wanted]})
+    assert rows == [
+        ("1.0, 2.0, 3.0", "2", "0.0520", "5.20 %", "0.0480", "16", "0.600", "no"),
+        ("1.0, 2.0, 3.0", "2", "0.0200", "2.00 %", "0", "", "", "yes"),
+    ]
+    assert cut_off_rows({}) == []  # of a shape by a few numbers
