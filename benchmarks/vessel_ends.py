@@ -53,14 +53,15 @@ AREA, DEGREES = 0.10, 10.0
 FULL, STEP_RADII, REACH_RADII = 0.95, 0.05, 12.0
 
 
-def drawn(seed: int, folder: Path | None) -> dict[str, Any]:
+def drawn(seed: int, folder: Path | None, blind: bool) -> dict[str, Any]:
     """One drawn tube, from its image to its surface."""
     tube = draw(seed)
     found: dict[str, Any] = {"seed": seed, "kinds": [end.kind for end in tube.ends], "true_mm3": tube.volume_mm3}
     try:
         occupancy, record = _lumen(tube, folder and folder / f"{seed}.nrrd")
         image = image_of(lambda: vessel.filter_image(tube.image), record)
-        surface = extract_surface(occupancy, SurfaceSettings(), LOG, 1000 * record["volume_ml"], image)
+        seen = None if blind else image
+        surface = extract_surface(occupancy, SurfaceSettings(), LOG, 1000 * record["volume_ml"], seen)
     except StageError as error:
         return found | {"refusal": str(error)}
     found["radius_voxels"] = float(tube.radii_mm.max() / occupancy.spacing_mm[0])
@@ -225,12 +226,13 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="folder with theirs")
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 0), help="first, and the one after the last")
     parser.add_argument("--lumens", type=Path, help="folder that keeps lumens of drawn tubes for another version")
+    parser.add_argument("--blind", action="store_true", help="drawn tubes as given masks are made, without the image")
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--commit", help="of what was run, where git cannot tell it")
     options = parser.parse_args()
     LOG.addHandler(logging.NullHandler())
     LOG.propagate = False
-    tubes = [drawn(seed, options.lumens) for seed in range(*options.seeds)]
+    tubes = [drawn(seed, options.lumens, options.blind) for seed in range(*options.seeds)]
     inputs = {name: of_input(options.results / name) for name in options.names}
     for made in (tell_drawn(tubes) if tubes else "", tell_inputs(inputs) if inputs else ""):
         print(made, end="\n\n")
