@@ -17,7 +17,9 @@ from pipeline.geometry.closed_surface import Surface
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.volumes import MOST_LOST, asked_for, loss_in_words, share_lost
 from pipeline.segmentation.region_growing import occupancy
+from pipeline.stages import surface
 from pipeline.stages.surface import extract_surface
+from solver.runtime.provenance import Job
 from tests.support.tubes import grid_around, line, near_curve, rotation, voxel_places
 from tests.support.variants import some
 
@@ -36,13 +38,18 @@ def imaged(points: np.ndarray, radius_mm: float | np.ndarray, gradient: np.ndarr
     return grid.with_voxels((TISSUE + ndimage.gaussian_filter(blood, 0.7) + noise).astype(np.float32))
 
 
-def surface_of(image: Volume, seen: bool, spacing_mm: float = 1.0, **keys: object) -> Surface:
-    """The surface of what is brighter than a threshold; with the image itself, or without."""
+def lumen_of(image: Volume) -> tuple[Volume, float]:
+    """What is brighter than a threshold, and its volume."""
     label, _ = ndimage.label(ndimage.gaussian_filter(image.voxels, 0.5) > LOWER)
     mask = ndimage.binary_fill_holes(label == np.bincount(label[label > 0]).argmax())
-    lumen = image.with_voxels(occupancy(image.voxels, mask, LOWER, BLOOD - TISSUE))
+    return image.with_voxels(occupancy(image.voxels, mask, LOWER, BLOOD - TISSUE)), float(mask.sum())
+
+
+def surface_of(image: Volume, seen: bool, spacing_mm: float = 1.0, **keys: object) -> Surface:
+    """The surface of what is brighter than a threshold; with the image itself, or without."""
+    lumen, volume_mm3 = lumen_of(image)
     by = LumenImage(lambda: image, TISSUE, (spacing_mm,) * 3) if seen else None
-    return extract_surface(lumen, SurfaceSettings(**keys), LOG, float(mask.sum()), by)
+    return extract_surface(lumen, SurfaceSettings(**keys), LOG, volume_mm3, by)
 
 
 def loss(surface: Surface) -> float:
@@ -126,3 +133,21 @@ def test_a_place_asks_for_all_that_its_nearest_end_lost_alone():
     assert [end["asked_mm3"] for end in asked_for(ends, [(45.0, 3.0, 0.0)])] == [2.0, 60.0]
     assert asked_for(ends, []) == ends
     assert asked_for([], [(0.0, 0.0, 0.0)]) == []
+
+
+def test_the_stage_looks_into_the_image_that_it_is_given(tmp_path):
+    axis, sideways = rotation(3)[:, 0], rotation(3)[:, 1]
+    image = imaged(line(LENGTH_MM, 3), 6.0, axis / 65 + sideways / 50, 3)
+    lumen, volume_mm3 = lumen_of(image)
+    files = {name: tmp_path / f"{name}.nrrd" for name in ("occupancy", "filtered")}
+    lumen.write(files["occupancy"])
+    image.write(files["filtered"])
+    files["segmentation"] = tmp_path / "segmentation.json"
+    record = {"volume_ml": volume_mm3 / 1000, "surroundings_level": TISSUE, "image_spacing_mm": [1.0, 1.0, 1.0]}
+    files["segmentation"].write_text(json.dumps(record))
+    lost = []
+    for names in (("occupancy", "segmentation"), ("occupancy", "segmentation", "filtered")):
+        outputs = {"surface": tmp_path / "surface.vtp", "openings": tmp_path / "openings.json"}
+        surface._compute(Job("surface", {name: files[name] for name in names}, outputs, {}, LOG))
+        lost.append(share_lost(json.loads(outputs["openings"].read_text())["quality"]))
+    assert lost[1] < MOST_LOST < lost[0]
