@@ -316,18 +316,22 @@ def _fits(section: _Section, behind: list[_Section], roundness: float, least: fl
 def _cut_at(field: Volume, sections: list[_Section], first: int, radius: float, limits: _Limits) -> Cut | None:
     """Cut at a section, perpendicular to the line through the centroids behind it; None where it would be skew.
 
-    The tangent is that of a parabola over a long way, or of a straight line over a short one where the section across
-    the parabola is notably larger: the section across the vessel is the smallest.
+    The tangent is that of a parabola over a long way, or of a straight line over a short one where that describes this
+    short way better, as after a wiggle farther behind, or where the section across the parabola is notably larger: the
+    section across the vessel is the smallest.
     """
     centroids = _centroids_behind(sections, first)
-    cuts = []
+    near = centroids[: int(TANGENT_RADII / 2 / STEP_RADII) + 1]
+    cuts, away = [], []
     for length, degree in ((TANGENT_RADII, 2), (TANGENT_RADII / 2, 1)):
         part = centroids[: int(length / STEP_RADII) + 1]
         coefficients = np.polynomial.polynomial.polyfit(np.arange(len(part)), part, degree)
+        away.append(np.linalg.norm(np.polynomial.polynomial.polyval(np.arange(len(near)), coefficients).T - near))
         tangent = coefficients[1] / np.linalg.norm(coefficients[1])
         cuts.append((_section(field, coefficients[0], tangent, radius), Cut(coefficients[0], -tangent)))
     (curved, _), (straight, _) = cuts
-    section, cut = cuts[1 if curved.area_mm2 > SKEW_AREA * straight.area_mm2 else 0]
+    skew = curved.area_mm2 > SKEW_AREA * straight.area_mm2 or away[0] > away[1]
+    section, cut = cuts[1 if skew else 0]
     fits = _fits(section, sections[first:], limits.roundness, LEAST_FULL_AREA, MOST_FULL_AREA)
     return cut if section.whole and fits else None
 
