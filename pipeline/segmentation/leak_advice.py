@@ -11,6 +11,7 @@ from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.automatic import find_lower
 from pipeline.segmentation.beyond_region import keeps_whole
+from pipeline.segmentation.judged import Judged
 from pipeline.segmentation.leak import LeakError
 from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Problem
@@ -29,8 +30,8 @@ MARGIN_MM = 5.0
 LEAST_REACH_MM = 5.0
 """A smaller region holds no stretch of a vessel that flow can be computed in."""
 
-Tries = Callable[[SegmentSettings, Volume], dict[str, Any] | None]
-"""What the stage records of the lumen that settings make in an image; None where it refuses it."""
+Tries = Callable[[SegmentSettings, Volume], Judged | None]
+"""The lumen that settings make in an image; None where the stage refuses it."""
 
 
 def clear_of_leak(error: LeakError, problem: Problem, loaded: Volume, tries: Tries) -> str:
@@ -53,7 +54,8 @@ def clear_of_leak(error: LeakError, problem: Problem, loaded: Volume, tries: Tri
     asking = problem.settings.model_copy(update={"beyond_region": "tell"})
     tight, near, whole = list[str](), list[str](), ""
     for part, margin in whole_regions(error, problem):
-        record = tries(asking, part)
+        judged = tries(asking, part)
+        record = judged.record() if judged else None
         if record is None or not keeps_whole(record["beyond_region"]):
             tight.append(f"{margin}")
             continue
@@ -65,9 +67,9 @@ def clear_of_leak(error: LeakError, problem: Problem, loaded: Volume, tries: Tri
     if whole:
         return whole
     for part, reach_mm in smaller_regions(problem):
-        if (record := tries(asking, part)) is not None:
+        if (judged := tries(asking, part)) is not None:
             how = f"what grows within {reach_mm:.0f} mm of the seeds"
-            return f"tried, passes: {_setting(part, how, loaded)}{_ends(record['beyond_region'])}"
+            return f"tried, passes: {_setting(part, how, loaded)}{_ends(judged.record()['beyond_region'])}"
         near.append(f"{reach_mm:.0f}")
     thresholds = f"no threshold that was tried ({', '.join(f'{level:g}' for level in levels)}) passes" if levels else ""
     kinds = (

@@ -18,16 +18,14 @@ import numpy as np
 
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.images import SegmentSettings
-from pipeline.files.enclosed import enclosed_voxels
 from pipeline.files.volume import Volume
 from pipeline.segmentation import chosen_method
 from pipeline.segmentation.automatic import find_lower, find_seed, find_start
 from pipeline.segmentation.barrier import barrier, with_its_layers
-from pipeline.segmentation.beyond_region import keeps_whole, record_of_beyond_region
 from pipeline.segmentation.bridging import bridged
 from pipeline.segmentation.contrast import check_contrast
 from pipeline.segmentation.dark_blood import read_inverted, record_of_inverted
-from pipeline.segmentation.greys import record_of_greys
+from pipeline.segmentation.judged import Judged
 from pipeline.segmentation.leak import (
     LeakError,
     border_contact,
@@ -39,9 +37,8 @@ from pipeline.segmentation.leak import (
 from pipeline.segmentation.leak_advice import clear_of_leak
 from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, remedies
 from pipeline.segmentation.levels import Levels, dark_limit, levels
-from pipeline.segmentation.limits import WRONG
 from pipeline.segmentation.local_edge import LOCAL
-from pipeline.segmentation.lumen_record import against_plain_growing, may_have_left, record_of
+from pipeline.segmentation.lumen_record import against_plain_growing
 from pipeline.segmentation.mask_picture import draw, draw_departure
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import blooming
@@ -112,19 +109,19 @@ def segment(
     log = log or logging.getLogger("segment")
     chooses, settings = settings.method == chosen_method.AUTO, chosen_method.at_one_level(settings)
 
-    def tried(other: SegmentSettings, part: Volume = filtered) -> Segmentation | None:
+    def tried(other: SegmentSettings, part: Volume = filtered) -> Judged | None:
         return _tried(part, other, loaded, modality, log)
 
-    def recorded(other: SegmentSettings, part: Volume) -> dict[str, Any] | None:
-        found = tried(other, part)
-        return None if found is None else found.record
+    def recorded(other: SegmentSettings) -> Segmentation | None:
+        judged = tried(other)
+        return _with_record(judged) if judged else None
 
     def passes(other: SegmentSettings) -> bool:
         return tried(other) is not None
 
     try:
-        found = _found(filtered, settings, loaded, modality, log)
-        return _with(*chosen_method.chosen(found, settings, tried, modality), log) if chooses else found
+        found = _with_record(_judged(filtered, settings, loaded, modality, log))
+        return _with(*chosen_method.chosen(found, settings, recorded, modality), log) if chooses else found
     except LeftVesselError as error:
         log.info("%s: looking for what parts it from the vessel", error)
         problem, _ = _pose(filtered, settings, loaded, modality, log)
@@ -134,8 +131,13 @@ def segment(
     except StageError as error:
         log.info("%s: looking whether brightness changes along the vessel", error)
         alone = chosen_method.by_place(settings, alone=True)
-        if alone != settings and (other := tried(alone)) and (words := chosen_method.changes_along(other.record)):
+        if (
+            alone != settings
+            and (judged := tried(alone))
+            and (words := chosen_method.changes_along(judged.found.record))
+        ):
             if chooses:
+                other = _with_record(judged)
                 return _with(other, chosen_method.record_of_choice(other.record, None), log)
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
             raise kind(f"{words}: {error}") from None
@@ -144,7 +146,7 @@ def segment(
             raise
         log.info("%s: looking for a threshold or a region that is clear of it", error)
         problem, _ = _pose(filtered, settings, loaded, modality, log)
-        raise LeakError(error.words, clear_of_leak(error, problem, loaded, recorded), None) from None
+        raise LeakError(error.words, clear_of_leak(error, problem, loaded, tried), None) from None
 
 
 def _with(found: Segmentation, reasons: dict[str, Any], log: logging.Logger) -> Segmentation:
@@ -219,17 +221,17 @@ def _pictured(error: LeftVesselError, problem: Problem) -> bytes:
 
 def _tried(
     filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
-) -> Segmentation | None:
+) -> Judged | None:
     """The lumen; none where it is refused."""
     try:
-        return _found(filtered, settings, loaded, modality, log)
+        return _judged(filtered, settings, loaded, modality, log)
     except StageError:
         return None
 
 
-def _found(
+def _judged(
     filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
-) -> Segmentation:
+) -> Judged:
     """The lumen, or a refusal that may lack advice which takes time to find."""
     problem, facts = _pose(filtered, settings, loaded, modality, log)
     filtered = problem.filtered  # with what joins gaps
@@ -261,19 +263,15 @@ def _found(
     found = against_plain_growing(problem, found, intensity)
     if found.even is not None:  # what is told of a lumen is of the image
         intensity = levels(filtered.voxels, found.mask, problem.places, found.wall, problem.dark)
-    record = found.record | record_of(problem, found, mask, holes, table, intensity, radii, loaded)
-    record["volume_ml"] = round(enclosed_voxels(filled) * float(np.prod(filtered.spacing_mm)) / 1000, 5)
-    record["doubts"] = [doubt.record for doubt in doubts]
-    record["warnings"] += may_have_left(doubts)
-    record["beyond_region"] = beyond = record_of_beyond_region(problem, found.wall, mask, intensity, radii, loaded)
-    record["warnings"] += [beyond["words"]] if beyond and not keeps_whole(beyond) else []
-    change = record["volume_change_per_percent_of_contrast"]
-    record["greys"] = greys = None if modality else record_of_greys(loaded, intensity, change)
-    record["warnings"] += [greys["words"]] if greys and greys["share"] > WRONG else []
-    record |= {"voxels_given_back": (back := int(given_back.sum())), "voxels_filled": record["voxels_filled"] - back}
-    record |= facts | {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
-    lumen, part = filtered.with_voxels(mask.astype(np.uint8)), filtered.with_voxels(filled)
-    return Segmentation(filtered, lumen, part, problem.seeds, intensity, record)
+    back = int(given_back.sum())
+    of_mask = mask, filled, holes, back, contact, table, intensity, radii, doubts
+    return Judged(problem, loaded, modality, facts, found, *of_mask)
+
+
+def _with_record(judged: Judged) -> Segmentation:
+    filtered, problem = judged.problem.filtered, judged.problem
+    lumen, filled = filtered.with_voxels(judged.mask.astype(np.uint8)), filtered.with_voxels(judged.filled)
+    return Segmentation(filtered, lumen, filled, problem.seeds, judged.intensity, judged.record())
 
 
 def _pose(
