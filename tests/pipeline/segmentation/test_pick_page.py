@@ -370,7 +370,8 @@ def test_a_chamber_behind_a_valve_is_reported_with_place_and_setting(browser, tm
     browser.open(made(loaded, GIVEN | {"segment": case["segment"] | {"least_radius_mm": least_mm}}), tmp_path)
     assert browser.doubts() == []
     assert f"narrower than segment.least_radius_mm = {least_mm:g}" in browser.text("volume-note")
-    segment(as_filtered(loaded), settings.model_copy(update={"least_radius_mm": least_mm}), loaded)
+    at_one = {"least_radius_mm": least_mm, "method": "threshold"}  # by which alone it is refused or not
+    segment(as_filtered(loaded), settings.model_copy(update=at_one), loaded)
     browser.open(made(loaded, GIVEN | {"segment": case["segment"] | {"beyond": "accept"}}), tmp_path)
     (doubt,) = browser.doubts()
     assert "may have left the vessel" in doubt
