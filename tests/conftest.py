@@ -18,9 +18,11 @@ import numba
 import pytest
 
 from tests.support import garbage
+from tests.support.fork_server import share
 from tests.support.project_copy import copy_project
 from tests.support.real_cases import RealCases, place
-from tests.support.workflow_runs import run_workflow
+from tests.support.simulator import INTERPRETED, SIMULATED
+from tests.support.workflow_runs import WORKFLOWS, run_workflow
 
 # A speed is never tested: on a machine that others use, an example may take longer than any deadline.
 hypothesis.settings.register_profile("tests", deadline=None)
@@ -75,6 +77,12 @@ end.
 
 Snakemake = Callable[..., subprocess.CompletedProcess]
 ONE_STUDY = "studies=plates"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start what the workers of this run share, if it has some."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        share(WORKFLOWS, INTERPRETED, SIMULATED)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,38 +4,92 @@
 import atexit
 import json
 import os
-import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+SHARED = "HEMO_FORK_SERVERS"
+"""Variable of the environment that has the places of programs which all workers of a run of tests share."""
+
+Kind = tuple[str, tuple[tuple[str, str], ...]]
+"""Of a program: its file in this folder, and variables of the environment that it has beside those of this process."""
+
 
 class ForkServer:
-    """A program of this folder, for all tests of this process, until it ends.
+    """A program of this folder, until this process ends. It imports what takes longest when it is first asked."""
 
-    A line of its input is what to run, in JSON, with the environment and the files to write to; a line of its output is
-    the exit status.
+    def __init__(self, kind: Kind) -> None:
+        name, environment = kind
+        self._folder = tempfile.TemporaryDirectory(prefix="forks-")
+        self.place = str(Path(self._folder.name) / "socket")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(self.place)
+            listener.listen()
+            file = listener.fileno()
+            self._server = subprocess.Popen(
+                [sys.executable, Path(__file__).with_name(name), str(file)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+                env=os.environ | dict(environment),
+                pass_fds=[file],
+            )
+        atexit.register(self._close)
+
+    def _close(self) -> None:
+        self._server.communicate()  # ends what it reads, and so the program
+        self._folder.cleanup()
+
+
+def share(*kinds: Kind) -> None:
+    """Start programs that the workers which this process starts will share: each would take the seconds of their
+    imports by itself.
     """
+    os.environ[SHARED] = json.dumps({json.dumps(kind): ForkServer(kind).place for kind in kinds})
 
-    def __init__(self, name: str, **environment: str) -> None:
-        command, pipe = [sys.executable, Path(__file__).with_name(name)], subprocess.PIPE
-        self._environment = environment
-        self._server = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, text=True, start_new_session=True, env=os.environ | environment
-        )
-        atexit.register(self._server.communicate)  # ends what it reads, and so the program
 
-    def run(self, timeout: float, **asked: Any) -> subprocess.CompletedProcess[str]:
-        """What a fork prints and ends with."""
-        server = self._server
-        with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as err:
-            asked = {"environment": os.environ | self._environment} | asked | {"out": out.name, "err": err.name}
-            print(json.dumps(asked), file=server.stdin, flush=True)
-            if not select.select([server.stdout], [], [], timeout)[0]:
-                os.killpg(server.pid, signal.SIGKILL)
-                raise subprocess.TimeoutExpired(server.args, timeout, out.read(), err.read())
-            status = int(server.stdout.readline())
-            return subprocess.CompletedProcess(server.args, status, out.read(), err.read())
+@cache
+def _place(kind: Kind) -> str:
+    shared = json.loads(os.environ.get(SHARED, "{}"))
+    return shared.get(json.dumps(kind)) or ForkServer(kind).place
+
+
+def run_in_fork(
+    kind: Kind, timeout: float, environment: dict[str, str], **asked: Any
+) -> subprocess.CompletedProcess[str]:
+    """What a fork of a program prints and ends with.
+
+    Parameters
+    ----------
+    kind : of the program.
+    timeout : seconds until the fork is killed, with what it started.
+    environment : what it has beside that of this process and of the program.
+    asked : what it shall run, as that program says.
+
+    Raises
+    ------
+    subprocess.TimeoutExpired
+        If it was killed.
+    """
+    asked |= {"environment": os.environ | dict(kind[1]) | environment}
+    with (
+        tempfile.NamedTemporaryFile("r") as out,
+        tempfile.NamedTemporaryFile("r") as err,
+        socket.socket(socket.AF_UNIX) as server,
+    ):
+        server.connect(_place(kind))
+        server.sendall(json.dumps(asked | {"out": out.name, "err": err.name}).encode() + b"\n")
+        answers = server.makefile()
+        group = int(answers.readline())
+        server.settimeout(timeout)
+        try:
+            status = int(answers.readline())
+        except TimeoutError:
+            os.killpg(group, signal.SIGKILL)
+            raise subprocess.TimeoutExpired(kind[0], timeout, out.read(), err.read()) from None
+        return subprocess.CompletedProcess(kind[0], status, out.read(), err.read())

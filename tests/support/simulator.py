@@ -2,19 +2,22 @@
 """Programs that run on the simulator of CUDA, or without compilation."""
 
 import time
-from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from solver.runtime.sources import ROOT
-from tests.support.fork_server import ForkServer
+from tests.support.fork_server import Kind, run_in_fork
 
 BEGIN = """
 from tests.support.simulator import make_fast
 make_fast()
 """
+
+
+INTERPRETED: Kind = ("program_server.py", (("NUMBA_DISABLE_JIT", "1"), ("PYTHONPATH", str(ROOT))))
+SIMULATED: Kind = (INTERPRETED[0], (*INTERPRETED[1], ("NUMBA_ENABLE_CUDASIM", "1")))
 
 
 def make_fast() -> None:
@@ -102,7 +105,7 @@ def simulated(program: str, *arguments: str) -> None:
     """Run a program on the simulator, in a process of its own, which must end well; the CPU's loops are interpreted,
     too.
     """
-    interpreted(BEGIN + program, *arguments, NUMBA_ENABLE_CUDASIM="1")
+    _said(SIMULATED, BEGIN + program, arguments)
 
 
 def interpreted(program: str, *arguments: str, **environment: str) -> str:
@@ -112,11 +115,11 @@ def interpreted(program: str, *arguments: str, **environment: str) -> str:
     compared with reference solvers elsewhere, as in test_simulation.py and test_drivers.py. The process is a fork of
     one that has imported the libraries, of which Numba reads the environment; that takes a second.
     """
-    answer = _server(tuple(environment.items())).run(600, program=program, arguments=arguments)
+    name, own = INTERPRETED
+    return _said((name, (*own, *environment.items())), program, arguments)
+
+
+def _said(kind: Kind, program: str, arguments: tuple[str, ...]) -> str:
+    answer = run_in_fork(kind, 600, {}, program=program, arguments=arguments)
     assert answer.returncode == 0, answer.stdout[-200:] + answer.stderr[-4000:]
     return answer.stdout
-
-
-@cache
-def _server(environment: tuple[tuple[str, str], ...]) -> ForkServer:
-    return ForkServer("program_server.py", NUMBA_DISABLE_JIT="1", PYTHONPATH=str(ROOT), **dict(environment))

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of Snakemake without its imports, which are more than half of the second and a half that a plan takes."""
 
-import os
 import subprocess
-from functools import cache
 from pathlib import Path
 
-from tests.support.fork_server import ForkServer
+from tests.support.fork_server import Kind, run_in_fork
+
+WORKFLOWS: Kind = ("workflow_server.py", ())
 
 
 def run_workflow(
@@ -17,13 +17,4 @@ def run_workflow(
     In a process of its own, which is a fork of one that has imported Snakemake. That a start from nothing does the same
     is shown where tests kill what they started, in test_recovery.py and test_cohort_workflow.py.
     """
-    try:
-        return _server().run(timeout, folder=str(folder), options=options, environment=os.environ | environment)
-    except subprocess.TimeoutExpired:
-        _server.cache_clear()
-        raise
-
-
-@cache
-def _server() -> ForkServer:
-    return ForkServer("workflow_server.py")
+    return run_in_fork(WORKFLOWS, timeout, environment, folder=str(folder), options=options)
