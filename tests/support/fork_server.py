@@ -4,6 +4,7 @@
 import atexit
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,8 +26,8 @@ class ForkServer:
 
     def __init__(self, kind: Kind) -> None:
         name, environment = kind
-        self._folder = tempfile.TemporaryDirectory(prefix="forks-")
-        self.place = str(Path(self._folder.name) / "socket")
+        self._owner, folder = os.getpid(), Path(tempfile.mkdtemp(prefix="forks-"))
+        self.place = str(folder / "socket")
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(self.place)
             listener.listen()
@@ -42,8 +43,9 @@ class ForkServer:
         atexit.register(self._close)
 
     def _close(self) -> None:
-        self._server.communicate()  # ends what it reads, and so the program
-        self._folder.cleanup()
+        if os.getpid() == self._owner:  # not of a fork of this process that comes to its end
+            self._server.communicate()  # ends what it reads, and so the program
+            shutil.rmtree(Path(self.place).parent)
 
 
 def share(*kinds: Kind) -> None:
