@@ -123,11 +123,7 @@ def segment(
         found = _with_record(_judged(filtered, settings, loaded, modality, log))
         return _with(*chosen_method.chosen(found, settings, recorded, modality), log) if chooses else found
     except LeftVesselError as error:
-        log.info("%s: looking for what parts it from the vessel", error)
-        problem, _ = _pose(filtered, settings, loaded, modality, log)
-        refusal = StageError(f"{error}; {remedies(error, problem, passes)}")
-        refusal.picture = partial(_pictured, error, problem)
-        raise refusal from None
+        raise _left_vessel(error, filtered, settings, loaded, modality, log, passes) from None
     except StageError as error:
         log.info("%s: looking whether brightness changes along the vessel", error)
         alone = chosen_method.by_place(settings, alone=True)
@@ -137,8 +133,8 @@ def segment(
             and (words := chosen_method.changes_along(judged.found.record))
         ):
             if chooses:
-                other = _with_record(judged)
-                return _with(other, chosen_method.record_of_choice(other.record, None), log)
+                found = _with_record(judged)
+                return _with(found, chosen_method.record_of_choice(found.record, None), log)
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
             raise kind(f"{words}: {error}") from None
         _refuse_brightness(error, filtered, settings, loaded, modality, log, passes)
@@ -154,6 +150,23 @@ def _with(found: Segmentation, reasons: dict[str, Any], log: logging.Logger) -> 
     for said in (reasons[key] for key in ("upper_chosen", "method_chosen") if key in reasons):
         log.info("segment.method: auto takes %s", said)
     return replace(found, record=found.record | reasons)
+
+
+def _left_vessel(
+    error: LeftVesselError,
+    filtered: Volume,
+    settings: SegmentSettings,
+    loaded: Volume,
+    modality: str | None,
+    log: logging.Logger,
+    passes: Callable[[SegmentSettings], bool],
+) -> StageError:
+    """The refusal of a mask that has left its vessel: what parts it from there, tried, and a picture of the place."""
+    log.info("%s: looking for what parts it from the vessel", error)
+    problem, _ = _pose(filtered, settings, loaded, modality, log)
+    refusal = StageError(f"{error}; {remedies(error, problem, passes)}")
+    refusal.picture = partial(_pictured, error, problem)
+    return refusal
 
 
 def _refuse_brightness(

@@ -282,7 +282,7 @@ def test_what_breaks_trust_becomes_a_warning(broken, changes):
 
 
 @pytest.mark.parametrize(("imposed", "than"), [(1.02, "less"), (0.98, "more")])
-def test_a_field_that_carries_another_flow_than_imposed_is_told_by_which_of_them_is_larger(imposed, than):
+def test_a_field_with_more_or_less_flow_than_imposed_says_which(imposed, than):
     openings = {"inlet": {"imposed_flow_ml_s": imposed * Pipe().flow_ml_s}, "outlet": {}}
     _, _, found = run(Pipe(), 0.2, openings=openings)
     assert f"% {than} than the flow that is imposed" in found["warnings"][0]

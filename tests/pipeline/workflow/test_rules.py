@@ -96,7 +96,7 @@ def test_results_of_a_case_of_the_run_of_studies_and_of_all_cases_can_be_asked_f
     assert of_no_case(asked, ["tiny"], Path("config/cases")) is None
 
 
-def test_a_mistake_in_a_file_of_the_command_line_is_told_of_that_and_not_of_the_projects_own(tmp_path):
+def test_a_mistake_in_a_file_of_the_command_line_names_that_file(tmp_path):
     (tmp_path / "study.yaml").write_text("cases: [tiny]\nscenaros: {rest: {}}\n")
     done = snakemake(tmp_path, *ELSEWHERE, "--configfile", "study.yaml", "--dry-run")
     assert done.returncode == 1
