@@ -21,11 +21,10 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from pipeline.case.beside import SECTIONS
-from pipeline.case.case_file import read_config
 from pipeline.case.settings.base import shipped
 from pipeline.case.stages import SHARED
 from pipeline.workflow.ahead import compile_ahead
-from pipeline.workflow.asked import of_no_case, only_tells, source_of, take_table
+from pipeline.workflow.asked import of_no_case, only_tells, take_table
 from pipeline.workflow.patterns import any_of, own
 from pipeline.workflow.programs import Programs, code, image_of, project_files
 from pipeline.workflow.recovery import recover
@@ -55,7 +54,6 @@ except WorkflowError:
 try:
     # Open as long as this process lives; a Snakemake that works on a job of another leaves what that one keeps alone.
     AT_WORK = recover() if workflow.is_main_process else None
-    read_config(config, source_of(workflow.config_settings.overwrite_config))
     cases = Cases(config, cores, workflow.is_main_process, read_studies)
     call = Programs(image_of(cases.config.container, workflow.deployment_settings))
 except StageError as error:

@@ -22,7 +22,7 @@ from pipeline.case.coupled import mistake_in, with_blood, with_waveforms
 from pipeline.case.lattice_needs import lattice_needs, spacing_needs
 from pipeline.case.merging import dotted, merged, place_of
 from pipeline.case.range_checks import of_blood, refusals
-from pipeline.case.settings.base import Name, Positive, Section, Source, dotted_keys, existing, parse, shipped
+from pipeline.case.settings.base import Name, Positive, Section, dotted_keys, existing, parse, shipped
 from pipeline.case.settings.cluster import ClusterSettings
 from pipeline.case.settings.images import GrownRegion, Seeds
 from pipeline.case.settings.transport import TransportInput, TransportSettings
@@ -278,15 +278,15 @@ def require_listed(key: str, name: str, path: Path) -> None:
         )
 
 
-def read_config(config: dict[str, Any], source: Source = "config/config.yaml") -> Cohort:
-    """The configuration of the workflow, and where it comes from, for messages.
+def read_config(config: dict[str, Any]) -> Cohort:
+    """The configuration of the workflow.
 
     Raises
     ------
     StageError
         One line a mistake.
     """
-    return parse(Cohort, config, source)
+    return parse(Cohort, config, "config/config.yaml")
 
 
 def read_cohort(config: dict[str, Any], folder: Path | None = None) -> dict[str, Case]:

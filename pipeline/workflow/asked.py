@@ -5,7 +5,7 @@ from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.case.settings.base import Source, shipped
+from pipeline.case.settings.base import shipped
 from pipeline.workflow.recovery import RESULTS
 
 TELLING = ("--dag", "--rulegraph", "--filegraph", "--summary", "-S", "--detailed-summary", "-D", "--dry-run", "-n")
@@ -30,16 +30,6 @@ def take_table(config: dict[str, Any], given: Mapping[str, Any]) -> None:
     """
     if given.get("cohort") and "cases" not in given:
         config.pop("cases", None)
-
-
-def source_of(given: Mapping[str, Any]) -> Source:
-    """What tells where a key of the configuration comes from: its own file, or what the command line gives of it."""
-
-    def place(key: str) -> str:
-        by_command = key.partition(".")[0] in given
-        return f"{'--config or --configfile' if by_command else 'config/config.yaml'}: {key}"
-
-    return place
 
 
 def of_no_case(arguments: Sequence[str], known: Container[str], folder: Path) -> str | None:

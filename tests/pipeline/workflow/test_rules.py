@@ -96,13 +96,6 @@ def test_results_of_a_case_of_the_run_of_studies_and_of_all_cases_can_be_asked_f
     assert of_no_case(asked, ["tiny"], Path("config/cases")) is None
 
 
-def test_a_mistake_in_a_file_of_the_command_line_names_that_file(tmp_path):
-    (tmp_path / "study.yaml").write_text("cases: [tiny]\nscenaros: {rest: {}}\n")
-    done = snakemake(tmp_path, *ELSEWHERE, "--configfile", "study.yaml", "--dry-run")
-    assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1].startswith("--config or --configfile: scenaros")
-
-
 @pytest.mark.parametrize(("more", "runs"), [((), ["q1", "q2"]), (("--config", "cases=q2"), ["q2"])])
 def test_a_table_of_a_file_of_the_command_line_takes_the_place_of_the_cases_that_are_set(more, runs, tmp_path):
     (tmp_path / "table.csv").write_text("case,file,solve.inlets.*.flow_ml_s\nq1,tiny,1\nq2,tiny,2\n")
