@@ -124,7 +124,7 @@ def angiogram(projections: Projections, concentration: float) -> tuple[bytes, by
 
 
 def xray(integral: NDArray[np.float32], mu: float) -> NDArray[np.uint8]:
-    """LumenImage behind a line integral, (HEIGHT, W)."""
+    """Brightness behind a line integral, (HEIGHT, W)."""
     margin = max(2, round(MARGIN * max(integral.shape)))
     through = np.exp(-mu * gaussian_filter(np.pad(integral, margin), BLUR))
     image = Image.fromarray(np.clip(255 * BACKGROUND * through, 0, 255).astype(np.uint8))

@@ -61,7 +61,7 @@ FAINT_WIDE, FAINT_LONG = 1.5, 3.5
 on it counts."""
 
 ASIDE, BLURRED = 3.0, 1.2
-"""LumenImage rises so many voxels to both sides of a faint sheet over that one voxel aside, at most as beside a sheet
+"""Brightness rises so many voxels to both sides of a faint sheet over that one voxel aside, at most as beside a sheet
 without thickness whose blur is so many times that of the wall: in 14 masks of seven drawn flaps the rise was 0.76 to
 0.97 of that by the blur itself. Streaks are broader."""
 
@@ -220,7 +220,7 @@ def _to_one_side(places: NDArray[np.int64], normals: NDArray[np.floating]) -> ND
 def _of_one_lumen(
     part: Mask, above: NDArray[np.float32], depth: NDArray[np.floating], blurred: float
 ) -> NDArray[np.floating]:
-    """LumenImage that a mask would have as one lumen of the contrast near each place, smoothed as the image is.
+    """Brightness that a mask would have as one lumen of the contrast near each place, smoothed as the image is.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ LEAST_WIDTH = 0.4
 """Radius of the thinner of the two ends over that of the other, at least."""
 
 BRIGHTNESS = (0.5, 1.5)
-"""LumenImage of what lies beyond over that of the end, above the surroundings."""
+"""Brightness of what lies beyond over that of the end, above the surroundings."""
 
 SEEN = 0.08
 """Least brightness on the way, in the contrast, from which blood shows in the gap; not below three times the noise."""

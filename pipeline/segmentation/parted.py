@@ -18,7 +18,7 @@ from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Mask
 
 AS_BRIGHT = 0.75
-"""LumenImage in the middle of what is left out over that of the lumen, at least, above the surroundings: about that of
+"""Brightness in the middle of what is left out over that of the lumen, at least, above the surroundings: about that of
 the dimmest parts that one threshold holds well within a wall (0.5 at the wall itself)."""
 
 WITHIN = 1.5

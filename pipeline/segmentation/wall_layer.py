@@ -32,7 +32,7 @@ HALF = 0.5
 SMOOTHED = 1.5
 """Standard deviation, voxels, of the Gaussian of the mask whose gradient is the normal."""
 RANGE = (-0.25, 1.25)
-"""LumenImage counts between these shares of the contrast: air and bone beside a wall are no layer."""
+"""Brightness counts between these shares of the contrast: air and bone beside a wall are no layer."""
 DEEP = 0.75
 """Least brightness where a profile begins, in the contrast: in a thinner vessel it passes the wall across."""
 PATCH, LEAST_PATCH, LEAST_RAYS, ALIKE = 0.5, 2.0, 8, 0.6
@@ -45,7 +45,7 @@ SHIFTS = np.arange(-0.3, 0.31, 0.05)
 FACES, DEPTHS = np.arange(-2.0, 0.81, 0.1), (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0)
 """Places of the lumen's face and depths of the layer that are tried, voxels."""
 FAINTEST, BRIGHTEST = 0.1, 0.55
-"""LumenImage of a layer, in the contrast. One of a half looks like more blur; brighter ones do not change half way."""
+"""Brightness of a layer, in the contrast. One of a half looks like more blur; brighter ones do not change half way."""
 BETTER = 0.002
 """How much smaller the mean square of two steps is at least, summed over the places along the normal."""
 

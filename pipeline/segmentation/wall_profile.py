@@ -38,7 +38,7 @@ BLOCKS = 4.0
 time."""
 
 SHARPEST = -0.125
-"""LumenImage of the outermost layer of voxels, in the contrast above the lumen, where nothing blurs but the voxels
+"""Brightness of the outermost layer of voxels, in the contrast above the lumen, where nothing blurs but the voxels
 themselves: they hold 1/2 to all of the lumen over the first half of a voxel, all of it beyond. Blur makes it darker."""
 
 UNEVEN = 0.06
@@ -77,7 +77,7 @@ CUT = 0.1
 
 @dataclass(frozen=True)
 class WallProfile:
-    """LumenImage at the wall, averaged around places in the middle of the vessel.
+    """Brightness at the wall, averaged around places in the middle of the vessel.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class WallProfile:
 
 
 def wall_profile(edge: LocalEdge, radius: float, problem: Problem) -> WallProfile:
-    """LumenImage at the wall of a lumen.
+    """Brightness at the wall of a lumen.
 
     Parameters
     ----------
