@@ -109,6 +109,8 @@ def segment(
     log = log or logging.getLogger("segment")
     chooses, settings = settings.method == chosen_method.AUTO, chosen_method.at_one_level(settings)
 
+    pose = partial(_pose, filtered, settings, loaded, modality, log)
+
     def tried(other: SegmentSettings, part: Volume = filtered) -> Judged | None:
         return _tried(part, other, loaded, modality, log)
 
@@ -123,15 +125,13 @@ def segment(
         found = _with_record(_judged(filtered, settings, loaded, modality, log))
         return _with(*chosen_method.chosen(found, settings, recorded, modality), log) if chooses else found
     except LeftVesselError as error:
-        raise _left_vessel(error, filtered, settings, loaded, modality, log, passes) from None
+        log.info("%s: looking for what parts it from the vessel", error)
+        raise _left_vessel(error, pose()[0], passes) from None
     except StageError as error:
         log.info("%s: looking whether brightness changes along the vessel", error)
         alone = chosen_method.by_place(settings, alone=True)
-        if (
-            alone != settings
-            and (judged := tried(alone))
-            and (words := chosen_method.changes_along(judged.found.record))
-        ):
+        judged = tried(alone) if alone != settings else None
+        if judged and (words := chosen_method.changes_along(judged.found.record)):
             if chooses:
                 found = _with_record(judged)
                 return _with(found, chosen_method.record_of_choice(found.record, None), log)
@@ -141,8 +141,7 @@ def segment(
         if not isinstance(error, LeakError):
             raise
         log.info("%s: looking for a threshold or a region that is clear of it", error)
-        problem, _ = _pose(filtered, settings, loaded, modality, log)
-        raise LeakError(error.words, clear_of_leak(error, problem, loaded, tried), None) from None
+        raise LeakError(error.words, clear_of_leak(error, pose()[0], loaded, tried), None) from None
 
 
 def _with(found: Segmentation, reasons: dict[str, Any], log: logging.Logger) -> Segmentation:
@@ -152,18 +151,8 @@ def _with(found: Segmentation, reasons: dict[str, Any], log: logging.Logger) -> 
     return replace(found, record=found.record | reasons)
 
 
-def _left_vessel(
-    error: LeftVesselError,
-    filtered: Volume,
-    settings: SegmentSettings,
-    loaded: Volume,
-    modality: str | None,
-    log: logging.Logger,
-    passes: Callable[[SegmentSettings], bool],
-) -> StageError:
+def _left_vessel(error: LeftVesselError, problem: Problem, passes: Callable[[SegmentSettings], bool]) -> StageError:
     """The refusal of a mask that has left its vessel: what parts it from there, tried, and a picture of the place."""
-    log.info("%s: looking for what parts it from the vessel", error)
-    problem, _ = _pose(filtered, settings, loaded, modality, log)
     refusal = StageError(f"{error}; {remedies(error, problem, passes)}")
     refusal.picture = partial(_pictured, error, problem)
     return refusal
