@@ -18,7 +18,7 @@ Y p + J in terms of its pressure p, which is found from the ends of the vessel b
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,16 @@ class Ends:
     flow_m3_s: Complex
     impedance: Complex
     pressure_pa: Complex
+
+    @property
+    def level_pa(self) -> Complex:
+        """(frequencies,) mean pressure behind the openings whose flow is not given; 0 where all are."""
+        free = self.pressure_pa[~self.given]
+        return free.mean(axis=0) if len(free) else np.zeros(free.shape[1:], np.complex128)
+
+    def above(self, level_pa: Complex) -> "Ends":
+        """The same with pressures above a level, (frequencies,)."""
+        return replace(self, pressure_pa=self.pressure_pa - level_pa)
 
     def beyond(self, opening: int, part: float, section: Complex) -> tuple[Complex, Complex]:
         """Y and J of a part of an opening, half of a section of this impedance before it.
@@ -149,7 +159,11 @@ class Sections:
         admittance : (S, frequencies) what each takes up for its pressure.
         """
         caps = [(s, k, self.caps[s, k]) for s, k in np.argwhere(self.caps)]
-        y, j = np.zeros_like(impedance) + admittance, np.zeros_like(impedance)
+        # above a level that all have in common, which nearly frictionless sections would round off to any flow
+        level = ends.level_pa
+        ends = ends.above(level)
+        y = np.zeros_like(impedance) + admittance
+        j = y * level
         for s, k, part in caps:
             y_cap, j_cap = ends.beyond(k, part, impedance[s])
             y[s] += y_cap

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.lattice.spacing import FlowScale, Narrowest, PeakSpeed, Spacing
 from pipeline.stages.voxelize import survey, voxelize
+from solver.domain.nodes import Opening
 from solver.domain.sections import find_sections
 from solver.domain.widths import widest_radius_mm
 from solver.run.expected import NARROWER, PEAK_OVER_MEAN
@@ -20,7 +21,7 @@ from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, OutletSettings, WindkesselSettings
 from solver.run.solve import solve
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings
-from tests.support.geometries import bifurcation, hollow, pipe, round_opening
+from tests.support.geometries import bifurcation, hollow, nodes_from, pipe, round_opening
 from tests.support.shapes import stenosis as stenosed_surface
 from tests.support.stability_matrix import slab
 
@@ -120,6 +121,27 @@ def test_outlets_of_given_pressure_share_the_flow_by_friction():
     lower = {"left": OutletSettings(0.0), "right": OutletSettings(-0.001)}
     shifted = make_plan(nodes, settings(inlets={"in": InletSettings(0.01, None, "parabolic")}, outlets=lower))
     assert shifted.out_m3_s[2] > right
+
+
+def test_a_stream_without_walls_leaves_as_it_entered_at_any_pressure():
+    """Nothing resists it, so that differences of pressure between its sections are lost in rounding."""
+    area = 12**2 * 0.2**2
+    caps = tuple(
+        Opening(k, name, role, (along * 0.2, 1.1, 1.1), (side, 0.0, 0.0), area, float(np.sqrt(area / np.pi)))
+        for k, name, role, along, side in ((1, "in", "inlet", -0.5, -1.0), (2, "out", "outlet", 29.5, 1.0))
+    )
+
+    def crossing(position, velocity):
+        end = position[:, 0] + velocity[:, 0]
+        opening = np.where(end < 0, 1, np.where(end >= 30, 2, 0))
+        return np.full(len(position), 0.5), opening
+
+    nodes = nodes_from(np.ones((12, 12, 30), bool), crossing, caps, (False, True, True), 0.2)
+    for pressure in (0.0, 70.0, -1e4):
+        wanted = settings(
+            inlets={"in": InletSettings(0.3, None, "plug")}, outlets={"out": OutletSettings(pressure)}, max_steps=10
+        )
+        assert make_plan(nodes, wanted).out_m3_s[1] == pytest.approx(3e-7, rel=1e-9)
 
 
 def test_voxelize_expects_what_the_solver_does():
