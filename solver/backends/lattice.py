@@ -28,7 +28,7 @@ from solver.domain.nodes import Nodes
 from solver.domain.stencils import Stencils
 from solver.kernels.d3q19 import Q
 from solver.kernels.isotropy import PAIRS
-from solver.kernels.rheology import Rheology
+from solver.kernels.rheology import GIVEN, Rheology, omega_before
 
 PRECISIONS: dict[str, Any] = {"fp32": np.float32, "fp64": np.float64, "fp16": np.float32}
 """Types that are computed with; with fp16 populations are stored as fp16, see :mod:`solver.kernels.storage`."""
@@ -160,13 +160,14 @@ class Lattice:
 
     @property
     def models(self) -> tuple[str, str | None, bool, int]:
-        """What drivers are compiled for: equilibrium, model of viscosity that varies, whether there is a blend, q."""
+        """What drivers are compiled for: equilibrium, model of viscosity that varies, whether steps blend it, q."""
         if self.rheology is None:
             return self.equilibrium, None, False, self.q
-        return self.equilibrium, self.rheology.model, self.rheology.blend is not None, self.q
+        blended = self.rheology.model != GIVEN and self.rheology.blend is not None
+        return self.equilibrium, self.rheology.model, blended, self.q
 
     def relaxation(self) -> tuple[tuple[Any, ...], NDArray[np.floating], NDArray[np.floating]]:
-        """`rates`, `omega` and `blend` of :func:`solver.kernels.rheology.make_rates` before the first step."""
+        """`rates`, `omega` and `blend` of :func:`solver.kernels.rheology.make_relaxation` before the first step."""
         none = np.zeros(0, self.real)
         if self.rheology is None:
             return self.rates, none, none
@@ -175,7 +176,9 @@ class Lattice:
             blend = np.zeros(self.stride, self.real)
             blend[: self.count] = self.rheology.blend
         numbers = tuple(self.real(number) for number in self.rheology.numbers)
-        return numbers, np.full(self.stride, self.rates[0], self.real), blend
+        omega = np.full(self.stride, self.rates[0], self.real)
+        omega[: self.count] = omega_before(self.rheology, self.rates[0], self.count, self.real)
+        return numbers, omega, blend
 
     def probes(self) -> NDArray[np.int64]:
         """Number of nodes at each opening, (openings,)."""

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from solver.kernels.node_physics import Populations, node_function
-from solver.kernels.rheology import Real
+from solver.kernels.viscosity_models import Real
 
 
 @node_function

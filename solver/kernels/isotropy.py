@@ -53,7 +53,7 @@ def make_fluxes(real: Any, varying: bool) -> Any:
     """Function ``(velocity, beside, n, rates, omega) -> fluxes`` of node n along x, y and z; 0 where it has none.
 
     That is (1/3 - tau/2)(D_a - (D_x + D_y + D_z)/2). `beside` is that of :class:`Stencils`; `velocity` is that of
-    all nodes, (3, .); `rates` and `omega` as of :func:`solver.kernels.rheology.make_rates`.
+    all nodes, (3, .); `rates` and `omega` as of :func:`solver.kernels.rheology.make_relaxation`.
     """
     two, third, half, zero = real(2), real(1 / 3), real(0.5), real(0)
 

@@ -12,11 +12,11 @@ blend towards tau = 1. Bingham's model has a closed form, with no shear below th
 
     omega = omega_p max(0, 1 - tau_y / sqrt(Pi:Pi/2)),    omega_p = 1/(1/2 + 3 nu_p),
 
-since the stress is (1 - omega/2) sqrt(Pi:Pi/2). What is compiled depends on the names of models alone.
+since the stress is (1 - omega/2) sqrt(Pi:Pi/2). What is compiled depends on the names of models alone. Where nothing
+follows from the flow, as with the blend alone, omega of each node stays as it is before the first step (`GIVEN`).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -28,8 +28,7 @@ from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import Populations, make_density, make_macroscopic, make_stress, node_function
 from solver.kernels.power import make_parts, make_power
 from solver.kernels.storage import NATIVE, make_access
-
-Real = Callable[[float], Any]
+from solver.kernels.viscosity_models import VISCOSITIES, Real
 
 LEAST_TAU, MOST_TAU = 0.5005, 100.0
 """Bounds of tau where it follows the shear rate: what is thinner is hardly damped, what is thicker moves as a block.
@@ -39,6 +38,8 @@ THINNER = 0.99
 """Part of that viscosity."""
 LEAST_RATE = 1e-20
 """Shear rates are at least this, in lattice units: models divide by them."""
+GIVEN = "given"
+"""Model of a viscosity that differs from node to node and does not follow from the flow."""
 NUMERICS = 6
 """Numbers in front of the model's own parameters, see `Rheology.numbers`."""
 
@@ -49,7 +50,7 @@ class Rheology:
 
     Attributes
     ----------
-    model : name of one of `solver.run.blood.MODELS`.
+    model : name of one of `solver.run.blood.MODELS`, or `GIVEN`.
     numbers : TRT's Lambda, (C dx)^2 of Smagorinsky, least and largest omega, 1 - omega/2 at the viscosity that units
         are chosen by, the shear rate g_0 from which on there are eddies, the model's parameters in its order.
     blend : (N,) share of the blend towards tau = 1, in 0..1; none if there is no such node.
@@ -83,7 +84,27 @@ def make_rheology(
         return None
     least = min(LEAST_TAU, 0.5 + THINNER * (tau - 0.5))
     numbers = (lambda_trt, smagorinsky**2, 1 / MOST_TAU, 1 / least, 1 - 0.5 / tau, onset, *parameters)
-    return Rheology(model, numbers, blend)
+    return Rheology(model if model != "newtonian" or smagorinsky else GIVEN, numbers, blend)
+
+
+def omega_before(rheology: Rheology, omega: float, count: int, real: Any) -> NDArray[np.floating]:
+    """Omega of so many nodes before the first step, in the type that is computed with, (count,).
+
+    Parameters
+    ----------
+    rheology : how the viscosity varies.
+    omega : at the viscosity that units are chosen by.
+    count : how many nodes.
+    real : NumPy type.
+    """
+    before: NDArray[np.floating] = np.full(count, omega, real)
+    if rheology.model == GIVEN:
+        one, (_, _, lowest, highest, _, _, viscosity) = real(1), map(real, rheology.numbers)
+        before[:] = max(lowest, min(highest, one / (real(0.5) + real(3) * viscosity)))
+        if rheology.blend is not None:
+            share = rheology.blend.astype(before.dtype)
+            before /= one - share + share * before
+    return before
 
 
 def thinned(viscosity: NDArray[np.floating], blend: NDArray[np.floating], reference: float) -> NDArray[np.float64]:
@@ -121,71 +142,6 @@ def one_number(real: Real) -> Numbers:
     return Numbers(*make_access(NATIVE, real)[:2], make_power(real, make_parts(real)))
 
 
-def newtonian(real: Real, power: Any) -> Any:
-    """nu(g) of (nu,)."""
-
-    @node_function
-    def viscosity(rate: Any, p: Any) -> Any:
-        return p[0]
-
-    return viscosity
-
-
-def carreau_yasuda(real: Real, power: Any) -> Any:
-    """nu(g) of (nu_0, nu_inf, lambda, a, n)."""
-    one = real(1)
-
-    @node_function
-    def viscosity(rate: Any, p: Any) -> Any:
-        return p[1] + (p[0] - p[1]) * power(one + power(p[2] * rate, p[3]), (p[4] - one) / p[3])
-
-    return viscosity
-
-
-def casson(real: Real, power: Any) -> Any:
-    """nu(g) of (tau_y, nu_c, nu_max)."""
-
-    @node_function
-    def viscosity(rate: Any, p: Any) -> Any:
-        root = math.sqrt(p[0] / rate) + math.sqrt(p[1])
-        return min(root * root, p[2])
-
-    return viscosity
-
-
-def power_law(real: Real, power: Any) -> Any:
-    """nu(g) of (k, n)."""
-    one = real(1)
-
-    @node_function
-    def viscosity(rate: Any, p: Any) -> Any:
-        return p[0] * power(rate, p[1] - one)
-
-    return viscosity
-
-
-def herschel_bulkley(real: Real, power: Any) -> Any:
-    """nu(g) of (tau_y, k, n, m)."""
-    one = real(1)
-
-    @node_function
-    def viscosity(rate: Any, p: Any) -> Any:
-        return p[1] * power(rate, p[2] - one) - p[0] * math.expm1(-p[3] * rate) / rate
-
-    return viscosity
-
-
-VISCOSITIES: dict[str, Callable[[Real, Any], Any]] = {
-    "newtonian": newtonian,
-    "carreau-yasuda": carreau_yasuda,
-    "casson": casson,
-    "power-law": power_law,
-    "herschel-bulkley": herschel_bulkley,
-}
-"""Makers of the function ``(g, parameters) -> nu`` for a floating-point type and its power, by name; Bingham's is
-`_yielding`."""
-
-
 def _by_viscosity(real: Real, viscosity: Any) -> Any:
     half, one, three = real(0.5), real(1), real(3)
 
@@ -218,6 +174,15 @@ def make_local_rate(model: str, blended: bool, equilibrium: str, real: Real, pow
     Makers' parameters are those of :mod:`solver.kernels`; `power` is a function ``(base, exponent)``.
     """
     macroscopic, stress = make_macroscopic(real, equilibrium, q), make_stress(real, equilibrium, q)
+
+    @node_function
+    def given(g: Populations, force: Populations, before: Any, share: Any, numbers: Any) -> tuple[Any, Any]:
+        drho, x, y, z = macroscopic(g, force)
+        return before, stress(g, drho, (x, y, z), force)
+
+    if model == GIVEN:
+        return given
+
     density = make_density(real, equilibrium)
     relaxation = _yielding(real) if model == "bingham" else _by_viscosity(real, VISCOSITIES[model](real, power))
     zero, one, two, three = real(0), real(1), real(2), real(3)
@@ -239,14 +204,29 @@ def make_local_rate(model: str, blended: bool, equilibrium: str, real: Real, pow
     return local_rate
 
 
-@cache
-def make_rates(
-    model: str | None, blended: bool, equilibrium: str, real: Real, numbers: Numbers | None = None, q: int = Q
-) -> Any:
-    """Function ``(g, n, force, rates, omega, blend) -> (omega+, omega-)`` of node n for a step.
+class Relaxation(NamedTuple):
+    """What relaxes nodes: functions for a step, in their order.
 
-    Without a model these are `rates`, and the arrays are not touched. With one, `rates` are `Rheology.numbers`, `omega`
-    holds that of each node in the step before and gets this one's, and omega- follows from TRT's Lambda,
+    Attributes
+    ----------
+    known : ``(omega, blend, n) -> known``, what is read of node n.
+    rates : ``(g, force, rates, known) -> (omega+, omega-)``.
+    keep : ``(omega, n, rates)``, which writes what the next step reads.
+    """
+
+    known: Any
+    rates: Any
+    keep: Any
+
+
+@cache
+def make_relaxation(
+    model: str | None, blended: bool, equilibrium: str, real: Real, numbers: Numbers | None = None, q: int = Q
+) -> Relaxation:
+    """How a node is relaxed in a step.
+
+    Without a model the rates are `rates`, and the arrays are not touched. With one, `rates` are `Rheology.numbers`,
+    `omega` holds that of each node in the step before and gets this one's, and omega- follows from TRT's Lambda,
 
         omega- = 1/(1/2 + Lambda/(tau - 1/2)) = (2 - omega)/(1 - omega/2 + 2 Lambda omega),
 
@@ -254,25 +234,59 @@ def make_rates(
 
     Makers' other parameters are those of :mod:`solver.kernels`.
     """
+
+    @node_function
+    def nothing(omega: Any, blend: Any, n: int) -> None:
+        return None
+
+    @node_function
+    def given(g: Populations, force: Populations, rates: Any, known: Any) -> Populations:
+        return rates
+
+    @node_function
+    def left(omega: Any, n: int, rates: Any) -> None:
+        pass
+
     if model is None:
-
-        @node_function
-        def constant(g: Populations, n: int, force: Populations, rates: Any, omega: Any, blend: Any) -> Populations:
-            return rates
-
-        return constant
+        return Relaxation(nothing, given, left)
 
     read, write, power = numbers or one_number(real)
     local_rate, share = make_local_rate(model, blended, equilibrium, real, power, q), _make_share(blended, real, read)
     half, one, two = real(0.5), real(1), real(2)
 
     @node_function
-    def local(g: Populations, n: int, force: Populations, rates: Any, omega: Any, blend: Any) -> Populations:
-        even, _ = local_rate(g, force, read(omega, n), share(blend, n), rates)
-        write(omega, n, even)
+    def before(omega: Any, blend: Any, n: int) -> Populations:
+        return read(omega, n), share(blend, n)
+
+    @node_function
+    def local(g: Populations, force: Populations, rates: Any, known: Any) -> Populations:
+        even, _ = local_rate(g, force, known[0], known[1], rates)
         return even, (two - even) / (one - half * even + two * rates[0] * even)
 
-    return local
+    @node_function
+    def written(omega: Any, n: int, rates: Any) -> None:
+        write(omega, n, rates[0])
+
+    return Relaxation(before, local, left if model == GIVEN else written)
+
+
+@cache
+def make_rates(
+    model: str | None, blended: bool, equilibrium: str, real: Real, numbers: Numbers | None = None, q: int = Q
+) -> Any:
+    """Function ``(g, n, force, rates, omega, blend) -> (omega+, omega-)`` of node n for a step.
+
+    It reads, relaxes and keeps as :func:`make_relaxation` says; its parameters are those of that function.
+    """
+    known, rates_from, keep = make_relaxation(model, blended, equilibrium, real, numbers, q)
+
+    @node_function
+    def rates_of(g: Populations, n: int, force: Populations, rates: Any, omega: Any, blend: Any) -> Populations:
+        own = rates_from(g, force, rates, known(omega, blend, n))
+        keep(omega, n, own)
+        return own
+
+    return rates_of
 
 
 def _make_share(blended: bool, real: Real, read: Any) -> Any:

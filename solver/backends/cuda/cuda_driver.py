@@ -6,6 +6,7 @@ Nothing but sums and extremes, and the few numbers at openings, comes back to th
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,11 @@ from solver.kernels.sums import LIMBS, Limbs
 
 STEP = "step: "
 """Begins the names of what steps launch again."""
+
+
+def at_once(count: int) -> list[int]:
+    """How many of so many pairs of steps a device is asked for at once, one time after the other."""
+    return [min(PAIRS, count - first) for first in range(0, count, PAIRS)]
 
 
 class CudaDriver(DeviceLatticeDriver):
@@ -123,9 +129,10 @@ class CudaDriver(DeviceLatticeDriver):
         StageError
             If so many do not fit on a multiprocessor.
         """
-        registers = node_registers(self.lattice.real, self.lattice.rheology is not None, self.lattice.q)
+        registers = max(*node_registers(self.lattice.real, self.lattice.rheology is not None, self.lattice.q))
         self.threads, resident = fitting_threads(registers, threads)
-        self.layout = f"{self.threads} threads a block, {registers} registers each, {resident} a multiprocessor"
+        each = f"{registers} registers each at most"
+        self.layout = f"{self.threads} threads a block, {each}, {resident} a multiprocessor"
         self.queue.forget(STEP)
 
     def memory_bytes(self) -> int:
@@ -144,24 +151,23 @@ class CudaDriver(DeviceLatticeDriver):
 
     def pairs(self, first: int, count: int) -> None:
         """Run so many pairs of an even and an odd step, of which the device counts the number."""
-        many, rest = divmod(count, PAIRS)
-        for _ in range(many):
-            self.queue.replay(f"{STEP}pairs", lambda: self._pairs(PAIRS))
-        for _ in range(rest):
-            self.queue.replay(f"{STEP}pair", lambda: self._pairs(1))
+        for many in at_once(count):
+            self.queue.replay(f"{STEP}{many} pairs", partial(self._pairs, many))
 
     def _pairs(self, count: int) -> None:
-        """Pairs in as few launches as there can be: each step takes off what the walls of the one before added."""
-        pending = False
+        """Pairs in as few launches as there can be: each step takes off what the walls of the one before added, and a
+        pair begins with the momentum due after the one before, but for halves, which would be rounded once less.
+        """
+        pending, fuses = False, self.lattice.isotropic and not self.lattice.fp16
         for number in range(2 * count):
-            even = number % 2 == 0
-            self._collide(even, 0, self.lattice.count, pending)
+            even, last = number % 2 == 0, number == 2 * count - 1
+            self._collide(even, 0, self.lattice.count, pending, fuses and even and number > 0)
             if self.lattice.has_feedback:
                 self.add_up_feedback(even)
                 self.feedback.apply(self._rows, self._step_counter)
             self._treat_boundaries(even, 0, self._boundaries.ends[2])
             pending = bool(len(self.lattice.walls.slot))
-            if self.lattice.isotropic and not even:
+            if self.lattice.isotropic and not even and (last or not fuses):
                 self.add_momentum()
         if pending:
             self.correct_mass(False)
@@ -174,7 +180,8 @@ class CudaDriver(DeviceLatticeDriver):
             name = f"{STEP}{even}, {first} to {last}, pending {pending}"
             self.queue.replay(name, lambda: self._collide(even, first, last, pending))
 
-    def _collide(self, even: bool, first: int, last: int, pending: bool) -> None:
+    def _collide(self, even: bool, first: int, last: int, pending: bool, due: bool = False) -> None:
+        """See :meth:`collide`; where the momentum of the force of isotropy is `due`, an even step adds it first."""
         lattice = self.lattice
         corrected = lattice.walls.mass_correction_nodes if pending else 0
         mass_correction = self._correction_bits, self.added[not even], corrected
@@ -182,7 +189,7 @@ class CudaDriver(DeviceLatticeDriver):
         nodes = first, last, lattice.force, self._rates, self._omega, self._blend
         step = self._even if even else self._odd
         launch = step[blocks_of(last - first, self.threads), self.threads, self.queue.stream]
-        launch(self.populations, lattice.stride, self._runs, *sums, mass_correction, *nodes)
+        launch(self.populations, lattice.stride, self._runs, *sums, mass_correction, (self._momentum, due), *nodes)
 
     @property
     def _stored(self) -> tuple[Any, int, Any]:

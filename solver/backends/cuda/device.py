@@ -31,13 +31,14 @@ THREADS = 128
 """Threads of a block whose size does not matter."""
 SUM_THREADS = 256
 """Threads of a block that adds up; a power of 2."""
-NODE_REGISTERS = {np.float32: 80, np.float64: 128}
+NODE_REGISTERS = {np.float32: (96, 80), np.float64: (128, 128)}
 VARYING_REGISTERS = {np.float32: 96, np.float64: 128}
 CORNER_REGISTERS = {np.float32: 128, np.float64: 168}
 LINK_REGISTERS = {np.float32: 40, np.float64: 64}
-"""Registers of a thread that collides, where the viscosity is the same everywhere, where it varies, and with 27
-populations, and of one that treats links, at most, by the type that is computed with. With 27 these let nothing spill
-in single precision, and 40 bytes in double (ptxas for sm_90); they are not timed on a device."""
+"""Registers of a thread that collides, where the viscosity is the same everywhere, in even and in odd steps, where it
+varies, and with 27 populations, and of one that treats links, at most, by the type that is computed with. In single
+precision nothing spills (with 80 even steps would, 52 bytes), in double 40 bytes do with 27 populations (ptxas for
+sm_90)."""
 LEAST_CUDA = (12, 0)
 """Of the driver, for what requirements-cuda.lock holds."""
 DRIVER_VERSION = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
@@ -78,8 +79,8 @@ def kernel(registers: int | None = None) -> Any:
     return decorator
 
 
-def node_registers(real: Any, varying: bool, q: int = 19) -> int:
-    """Registers of a thread that collides a node of q populations, at most.
+def node_registers(real: Any, varying: bool, q: int = 19) -> tuple[int, int]:
+    """Registers of a thread that collides a node of q populations in even and in odd steps, at most.
 
     Parameters
     ----------
@@ -87,8 +88,10 @@ def node_registers(real: Any, varying: bool, q: int = 19) -> int:
     varying : whether the viscosity varies; with 27 populations it makes no difference.
     q : 19 or 27.
     """
-    held = (VARYING_REGISTERS if varying else NODE_REGISTERS)[real]
-    return held if q == 19 else CORNER_REGISTERS[real]
+    if q == 19 and not varying:
+        return NODE_REGISTERS[real]
+    registers = (VARYING_REGISTERS if q == 19 else CORNER_REGISTERS)[real]
+    return registers, registers
 
 
 def fitting_threads(registers: int, asked: int | None = None) -> tuple[int, int]:

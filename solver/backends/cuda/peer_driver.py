@@ -7,15 +7,15 @@ the border do, and while what these leave for others is under way; the last ones
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from solver.backends.buffers import Buffers, Places
 from solver.backends.communicator import Communicator
-from solver.backends.cuda.cuda_driver import STEP, CudaDriver
+from solver.backends.cuda.cuda_driver import STEP, CudaDriver, at_once
 from solver.backends.cuda.peer_buffers import PeerBuffers, PeerSum
 from solver.backends.distributed import DistributedDriver, OwnPart
 from solver.backends.lattice_driver import LatticeDriver
 from solver.backends.subdomains import Make
-from solver.kernels.isotropy import PAIRS
 from solver.kernels.sums import LIMBS
 
 
@@ -50,11 +50,8 @@ class PeerDriver(DistributedDriver):
 
     def _run_pairs(self, first: int, count: int) -> None:
         """Run so many pairs of steps, which the device counts."""
-        many, rest = divmod(count, PAIRS)
-        for _ in range(many):
-            self._driver.queue.replay(f"{STEP}pairs of ranks", lambda: self._launch_pairs(PAIRS))
-        for _ in range(rest):
-            self._driver.queue.replay(f"{STEP}pair of ranks", lambda: self._launch_pairs(1))
+        for many in at_once(count):
+            self._driver.queue.replay(f"{STEP}{many} pairs of ranks", partial(self._launch_pairs, many))
 
     def _launch_pairs(self, count: int) -> None:
         for number in range(2 * count):

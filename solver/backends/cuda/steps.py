@@ -13,9 +13,10 @@ import numpy as np
 from solver.backends.cuda.device import cuda, kernel, node_registers, on_device
 from solver.backends.cuda.instructions import prefetch
 from solver.domain.addresses import GROUP
+from solver.domain.stencils import AXES
 from solver.kernels.collision import make_collision
 from solver.kernels.d3q19 import Q
-from solver.kernels.rheology import make_rates
+from solver.kernels.rheology import make_relaxation
 from solver.kernels.storage import FP16, NATIVE, make_access
 from solver.kernels.streaming import make_opposite, make_run_address
 from solver.kernels.sums import LIMBS, join
@@ -42,17 +43,19 @@ def make_addresses(q: int) -> Any:
 
 
 @cache
-def make_fetching(storage: str, real: Any, q: int) -> Any:
-    """Device function ``(f, stride, n, last)``: a warp asks for the lines that another will need, one a thread.
+def make_fetching(storage: str, real: Any, q: int, varying: bool) -> Any:
+    """Device function ``(f, stride, n, last, momentum, due, omega)``: a warp asks for the lines that another will need,
+    one a thread: of the populations, of the momentum where that is `due`, and of omega where it varies.
 
     The parameters are those of :mod:`solver.kernels`.
     """
-    size = 2 if storage == FP16 else np.dtype(real).itemsize
-    lines = max(1, WARP * size // LINE)
-    rounds = -(-q * lines // WARP)
+    size, wide = 2 if storage == FP16 else np.dtype(real).itemsize, np.dtype(real).itemsize
+    lines, more = max(1, WARP * size // LINE), WARP * wide // LINE
+    behind, behind_omega = q * lines + AXES * more, q * lines + (AXES + 1) * more
+    rounds = -(-behind_omega // WARP)
 
     @cuda.jit(device=True)
-    def fetch_ahead(f: Any, stride: int, n: Any, last: int) -> None:
+    def fetch_ahead(f: Any, stride: int, n: Any, last: int, momentum: Any, due: bool, omega: Any) -> None:
         thread = n % WARP
         there = n - thread + AHEAD
         if there < last:
@@ -60,6 +63,12 @@ def make_fetching(storage: str, real: Any, q: int) -> Any:
                 line = thread + number * WARP
                 if line < q * lines:
                     prefetch(f, line // lines * stride + there + line % lines * (LINE // size))
+                elif line < behind:
+                    if due:
+                        line -= q * lines
+                        prefetch(momentum, line // more * momentum.shape[1] + there + line % more * (LINE // wide))
+                elif varying and line < behind_omega:
+                    prefetch(omega, there + (line - behind) * (LINE // wide))
 
     return fetch_ahead
 
@@ -81,6 +90,37 @@ def make_mass_correction(storage: str, real: Any) -> Any:
     return correct_node_mass
 
 
+@cache
+def make_momentum(real: Any, q: int) -> tuple[Any, Any]:
+    """Device functions ``(n, momentum, due) -> halves``, of the momentum of node n, (3, .), where that is due, and
+    ``(g, halves, due) -> g`` with it. What is loaded first is on its way together with the populations.
+    """
+    half, zero = real(0.5), real(0)
+
+    @cuda.jit(device=True)
+    def halves_of(n: Any, momentum: Any, due: bool) -> Any:
+        if due:
+            return half * momentum[0, n], half * momentum[1, n], half * momentum[2, n]
+        return zero, zero, zero
+
+    @cuda.jit(device=True)
+    def added(g: Any, halves: Any, due: bool) -> Any:
+        if due:
+            x, y, z = halves
+            return (g[0], g[1] + x, g[2] - x, g[3] + y, g[4] - y, g[5] + z, g[6] - z, *g[7:])
+        return g
+
+    @cuda.jit(device=True)
+    def none(n: Any, momentum: Any, due: bool) -> Any:
+        return zero, zero, zero
+
+    @cuda.jit(device=True)
+    def unchanged(g: Any, halves: Any, due: bool) -> Any:
+        return g
+
+    return (none, unchanged) if q == Q else (halves_of, added)
+
+
 # long and many parameters because the kernels close over the same functions of a node, and take each array by itself
 @cache
 def make_steps(
@@ -92,22 +132,25 @@ def make_steps(
     blended: bool = False,
     q: int = Q,
 ) -> tuple[Any, Any]:
-    """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says.
+    """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_relaxation`
+    says. What of a node is read first is on its way together with its populations.
 
     `mass_correction` is what walls added in the step before: bits of the nodes that share it, 32 a word, the limbs of
-    the mass, and how many share it, 0 where none is pending.
+    the mass, and how many share it, 0 where none is pending. `momentum` is that of :mod:`solver.kernels.isotropy`, and
+    whether it is due before an even step.
 
     The parameters are those of :mod:`solver.kernels`.
     """
     collide, opposite = make_collision(collision, real, equilibrium, q), make_opposite(q)
-    rates_of = on_device(make_rates(rheology, blended, equilibrium, real, q=q))
+    known_of, rates_of, keep = map(on_device, make_relaxation(rheology, blended, equilibrium, real, q=q))
     load, store, gather, scatter = map(on_device, make_access(storage, real, q)[2:])
-    registers = node_registers(real, rheology is not None, q)
+    even_registers, odd_registers = node_registers(real, rheology is not None, q)
     addresses_of, fetch_ahead, correct_node_mass = (
         make_addresses(q),
-        make_fetching(storage, real, q),
+        make_fetching(storage, real, q, rheology is not None),
         make_mass_correction(storage, real),
     )
+    halves_of, with_momentum = make_momentum(real, q)
 
     @cuda.jit(device=True)
     def count_step(step_counter: Any, added: Any) -> None:
@@ -122,7 +165,7 @@ def make_steps(
             return (correct_node_mass(f, n, added, mass_correction_nodes), *g[1:])
         return g
 
-    @kernel(registers)
+    @kernel(even_registers)
     def even_step(
         f: Any,
         stride: int,
@@ -130,6 +173,7 @@ def make_steps(
         step_counter: Any,
         added: Any,
         mass_correction: Any,
+        momentum: Any,
         first: int,
         last: int,
         force: Any,
@@ -141,11 +185,14 @@ def make_steps(
         if n == 0:
             count_step(step_counter, added)
         if n < last:
-            fetch_ahead(f, stride, n, last)
-            g = mass_corrected(f, load(f, n, stride), n, mass_correction)
-            store(f, n, stride, opposite(collide(g, rates_of(g, n, force, rates, omega, blend), force)))
+            fetch_ahead(f, stride, n, last, momentum[0], momentum[1], omega)
+            known, halves = known_of(omega, blend, n), halves_of(n, momentum[0], momentum[1])
+            g = mass_corrected(f, with_momentum(load(f, n, stride), halves, momentum[1]), n, mass_correction)
+            own = rates_of(g, force, rates, known)
+            keep(omega, n, own)
+            store(f, n, stride, opposite(collide(g, own, force)))
 
-    @kernel(registers)
+    @kernel(odd_registers)
     def odd_step(
         f: Any,
         stride: int,
@@ -153,6 +200,7 @@ def make_steps(
         step_counter: Any,
         added: Any,
         mass_correction: Any,
+        momentum: Any,
         first: int,
         last: int,
         force: Any,
@@ -164,9 +212,11 @@ def make_steps(
         if n == 0:
             count_step(step_counter, added)
         if n < last:
-            fetch_ahead(f, stride, n, last)
-            at = addresses_of(runs, n)
+            fetch_ahead(f, stride, n, last, momentum[0], False, omega)
+            known, at = known_of(omega, blend, n), addresses_of(runs, n)
             g = mass_corrected(f, opposite(gather(f, at, n)), n, mass_correction)
-            scatter(f, at, n, collide(g, rates_of(g, n, force, rates, omega, blend), force))
+            own = rates_of(g, force, rates, known)
+            keep(omega, n, own)
+            scatter(f, at, n, collide(g, own, force))
 
     return even_step, odd_step

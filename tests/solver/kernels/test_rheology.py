@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blood whose viscosity depends on the shear rate: the formulas, the flow between plates, and what the user is told."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,14 +11,15 @@ from solver.backends.lattice import build_lattice
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
 from solver.kernels.rheology import (
+    GIVEN,
     LEAST_TAU,
     MOST_TAU,
-    VISCOSITIES,
     make_local_rate,
     make_rheology,
     one_number,
     thinned,
 )
+from solver.kernels.viscosity_models import VISCOSITIES
 from solver.run.blood import MODELS
 from tests.support.geometries import periodic_box, pipe, plates, random_cavern
 from tests.support.naive import Naive, Thickening, equilibrium
@@ -243,6 +244,34 @@ for tau in (0.50005, 0.5002, 0.5004, 0.6):
 def test_no_bound_makes_blood_thicker_than_it_is():
     """A fluid as thin as the units are chosen for has its own tau, also where that is below the bound of others."""
     interpreted(OWN_VISCOSITY)
+
+
+def require_same_bits_of_given_rates(precision: str) -> None:
+    """Fail where a blend alone, whose omega is known before, gives other bits than with omega from the flow."""
+    nodes, rng, tau = random_cavern((5, 4, 4), 3), np.random.default_rng(1), 0.52
+    known = make_rheology("newtonian", ((tau - 0.5) / 3,), tau, 0.1, blend=rng.random(nodes.count))
+    found = []
+    for rheology in (known, replace(known, model="newtonian")):
+        driver = CpuDriver(
+            build_lattice(nodes, "trt", relaxation_rates(tau, 0.1), precision=precision, rheology=rheology)
+        )
+        driver.advance(1e-3 * np.random.default_rng(2).random((5, len(nodes.openings))))
+        found.append((driver.populations, driver.held()["omega"][: nodes.count], *driver.fields().arrays()))
+    assert known.model == GIVEN
+    assert np.ptp(found[0][1]) > 0.5
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+SAME_BITS = """
+from tests.solver.kernels.test_rheology import require_same_bits_of_given_rates
+for precision in ("fp32", "fp64"):
+    require_same_bits_of_given_rates(precision)
+"""
+
+
+def test_what_does_not_follow_from_the_flow_is_known_before_the_first_step():
+    interpreted(SAME_BITS)
 
 
 @pytest.mark.parametrize(("rate", "tau"), [(1e-18, MOST_TAU), (1e6, LEAST_TAU)])

@@ -8,7 +8,8 @@ import pytest
 
 from pipeline.case.case_file import Case
 from pipeline.case.settings.base import parse
-from solver.kernels.rheology import VISCOSITIES, one_number
+from solver.kernels.rheology import one_number
+from solver.kernels.viscosity_models import VISCOSITIES
 from solver.run.blood import MODELS, choose_blood
 from solver.run.plan import make_plan
 from solver.run.settings import BloodSettings, InletSettings
