@@ -137,8 +137,8 @@ def sweep_threads(backend: str, driver: LatticeDriver, row: NDArray[np.float64],
 def sweep_snapshots(
     driver: LatticeDriver, nodes: Nodes, plan: Plan, step_s: float, timing: Timing, folder: Path
 ) -> list[dict[str, Any]]:
-    """Seconds of the steps between two snapshots, of waiting for the fields of all nodes to come to the host, and of
-    what writing them takes beyond that, which on a device goes on during the next steps.
+    """Seconds of the steps between two snapshots, of waiting for the fields of all nodes to come to the host, and for
+    them to be written, which on a device goes on during the next steps.
 
     Medians, by the number of steps; a file is begun again at each, as it is in each cycle of a run.
 
@@ -161,14 +161,14 @@ def sweep_snapshots(
             return time.perf_counter() - begin
 
         def trip(rows: NDArray[np.float64]) -> tuple[float, float]:
-            begin = time.perf_counter()
             alone(rows)
+            done = time.perf_counter()
             writer.wait()
             waited = time.perf_counter()
             fields = driver.transient_fields()
             fetched = time.perf_counter()
             writer.append_deferred(0.0, partial(in_si, fields, plan, driver.share))
-            return time.perf_counter() - begin, fetched - waited
+            return fetched - waited, waited - done + time.perf_counter() - fetched
 
         for every in INTERVALS:
             if found and every * step_s > timing.longest_s:
@@ -182,10 +182,8 @@ def sweep_snapshots(
             writer.wait()
             while len(steps_s) < len(trips):
                 steps_s.append(alone(rows))
-            whole_s, fetch_s = np.median(trips, axis=0).tolist()
-            own_s = float(np.median(steps_s))
-            write_s = max(0.0, whole_s - own_s - fetch_s)
-            found.append({"every": every, "steps_s": own_s, "fetch_s": fetch_s, "write_s": write_s})
+            fetch_s, write_s = np.median(trips, axis=0).tolist()
+            found.append({"every": every, "steps_s": float(np.median(steps_s)), "fetch_s": fetch_s, "write_s": write_s})
     return found
 
 

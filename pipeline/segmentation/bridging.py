@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.graph import route_through_array
 
+from pipeline.files.distance import distance_within
 from pipeline.segmentation.gap import LEAST_SHARE, REACH_RADII, REACH_VOXELS, Gap, gaps, summary_of
 from pipeline.segmentation.levels import Levels, levels
 from pipeline.segmentation.methods import find_lumen
@@ -77,7 +78,7 @@ def threads(problem: Problem, mask: Mask, found: Levels) -> list[Gap]:
     others = [number for number in others if sizes[number] >= LEAST_SHARE * sizes.sum()]
     if not others:
         return []
-    depth = np.asarray(ndimage.distance_transform_edt(part))
+    depth = distance_within(part)
     dark = np.where(part, 1 / np.maximum(depth, 1) ** 2, -1)
     longest = REACH_RADII * float(depth[label > 0].mean()) + REACH_VOXELS
     joined = []

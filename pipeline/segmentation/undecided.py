@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.segmentation.gaussian import gaussian
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.local_edge import LocalEdge
 from pipeline.segmentation.point_text import text_mm
@@ -42,7 +43,7 @@ def undecided(above: NDArray[np.floating], part: Mask) -> Mask:
     above : (z, y, x) brightness above that of the wall, in the contrast.
     part : (z, y, x) bool, the mask.
     """
-    smooth = ndimage.gaussian_filter(above.astype(np.float32), 1.0, mode="nearest")
+    smooth = gaussian(above.astype(np.float32), 1.0)
     squares = np.zeros_like(smooth)
     for along in np.gradient(smooth):
         squares += along**2

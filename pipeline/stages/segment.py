@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,22 @@ class Segmentation:
     record: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of the stage, see :func:`segment`."""
+
+    filtered: Volume
+    settings: SegmentSettings
+    loaded: Volume
+    modality: str | None
+    log: logging.Logger
+
+    @cached_property
+    def posed(self) -> tuple[Problem, dict[str, Any]]:
+        """The problem, and what was found instead of given; looked for once, whatever is tried of it."""
+        return _pose(self)
+
+
 def segment(
     filtered: Volume,
     settings: SegmentSettings,
@@ -108,11 +124,10 @@ def segment(
     """
     log = log or logging.getLogger("segment")
     chooses, settings = settings.method == chosen_method.AUTO, chosen_method.at_one_level(settings)
-
-    pose = partial(_pose, filtered, settings, loaded, modality, log)
+    asked = _Asked(filtered, settings, loaded, modality, log)
 
     def tried(other: SegmentSettings, part: Volume = filtered) -> Judged | None:
-        return _tried(part, other, loaded, modality, log)
+        return _tried(replace(asked, filtered=part, settings=other))
 
     def recorded(other: SegmentSettings) -> Segmentation | None:
         judged = tried(other)
@@ -122,11 +137,11 @@ def segment(
         return tried(other) is not None
 
     try:
-        found = _with_record(_judged(filtered, settings, loaded, modality, log))
+        found = _with_record(_judged(asked))
         return _with(*chosen_method.chosen(found, settings, recorded, modality), log) if chooses else found
     except LeftVesselError as error:
         log.info("%s: looking for what parts it from the vessel", error)
-        raise _left_vessel(error, pose()[0], passes) from None
+        raise _left_vessel(error, asked.posed[0], passes) from None
     except StageError as error:
         log.info("%s: looking whether brightness changes along the vessel", error)
         alone = chosen_method.by_place(settings, alone=True)
@@ -137,11 +152,11 @@ def segment(
                 return _with(found, chosen_method.record_of_choice(found.record, None), log)
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
             raise kind(f"{words}: {error}") from None
-        _refuse_brightness(error, filtered, settings, loaded, modality, log, passes)
+        _refuse_brightness(error, asked, passes)
         if not isinstance(error, LeakError):
             raise
         log.info("%s: looking for a threshold or a region that is clear of it", error)
-        raise LeakError(error.words, clear_of_leak(error, pose()[0], loaded, tried), None) from None
+        raise LeakError(error.words, clear_of_leak(error, asked.posed[0], loaded, tried), None) from None
 
 
 def _with(found: Segmentation, reasons: dict[str, Any], log: logging.Logger) -> Segmentation:
@@ -158,53 +173,38 @@ def _left_vessel(error: LeftVesselError, problem: Problem, passes: Callable[[Seg
     return refusal
 
 
-def _refuse_brightness(
-    error: StageError,
-    filtered: Volume,
-    settings: SegmentSettings,
-    loaded: Volume,
-    modality: str | None,
-    log: logging.Logger,
-    passes: Callable[[SegmentSettings], bool],
-) -> None:
+def _refuse_brightness(error: StageError, asked: _Asked, passes: Callable[[SegmentSettings], bool]) -> None:
     """Refuse in other words what metal in the mask, or dark blood, explains, with the setting that was tried."""
-    if words := _without_metal(filtered, settings, loaded, modality, passes):
+    if words := _without_metal(asked, passes):
         raise StageError(f"{words}: {error}") from None
-    if words := _dark_blood(filtered, settings, loaded, modality, log):
+    if words := _dark_blood(asked):
         raise NoVesselError(words) from None
 
 
-def _dark_blood(
-    filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
-) -> str:
+def _dark_blood(asked: _Asked) -> str:
     """That blood is dark at the seeds, with the setting that reads it; empty where it is not."""
+    filtered, settings, loaded = asked.filtered, asked.settings, asked.loaded
     if not settings.seeded:
         return ""
     seeds = place_seeds(seed_places(settings, loaded), filtered, loaded)
-    problem = Problem(filtered, seeds, (), None, settings, settings.lower or 0.0, -np.inf, log)
+    problem = Problem(filtered, seeds, (), None, settings, settings.lower or 0.0, -np.inf, asked.log)
 
     def tries(other: Volume, by_itself: SegmentSettings, whole: Volume) -> bool:
-        return _tried(other, by_itself, whole, modality, log) is not None
+        return _tried(replace(asked, filtered=other, settings=by_itself, loaded=whole)) is not None
 
-    return read_inverted(problem, loaded, modality, tries)
+    return read_inverted(problem, loaded, asked.modality, tries)
 
 
-def _without_metal(
-    filtered: Volume,
-    settings: SegmentSettings,
-    loaded: Volume,
-    modality: str | None,
-    passes: Callable[[SegmentSettings], bool],
-) -> str:
+def _without_metal(asked: _Asked, passes: Callable[[SegmentSettings], bool]) -> str:
     """An upper threshold that leaves out what is far brighter than the seeds, tried; empty where none passes."""
     try:
-        problem, _ = _pose(filtered, settings, loaded, modality, logging.getLogger("segment"))
+        problem, _ = asked.posed
     except StageError:
         return ""
     if (found := without_bright_part(problem)) is None:
         return ""
     upper, share = found
-    if not passes(settings.model_copy(update={"upper": upper})):
+    if not passes(asked.settings.model_copy(update={"upper": upper})):
         return ""
     return (
         f"{share:.0%} of what grows from the seed is far brighter than the seed, as metal, calcium and bone are. Tried,"
@@ -221,21 +221,18 @@ def _pictured(error: LeftVesselError, problem: Problem) -> bytes:
     return draw_departure(filtered, mask, (x, y, z), problem.places[0], intensity)
 
 
-def _tried(
-    filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
-) -> Judged | None:
+def _tried(asked: _Asked) -> Judged | None:
     """The lumen; none where it is refused."""
     try:
-        return _judged(filtered, settings, loaded, modality, log)
+        return _judged(asked)
     except StageError:
         return None
 
 
-def _judged(
-    filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
-) -> Judged:
+def _judged(asked: _Asked) -> Judged:
     """The lumen, or a refusal that may lack advice which takes time to find."""
-    problem, facts = _pose(filtered, settings, loaded, modality, log)
+    settings, loaded, modality = asked.settings, asked.loaded, asked.modality
+    problem, facts = asked.posed
     filtered = problem.filtered  # with what joins gaps
     for seed in problem.seeds:
         check_intensity(seed, problem, loaded)
@@ -276,15 +273,14 @@ def _with_record(judged: Judged) -> Segmentation:
     return Segmentation(filtered, lumen, filled, problem.seeds, judged.intensity, judged.record())
 
 
-def _pose(
-    filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
-) -> tuple[Problem, dict[str, Any]]:
+def _pose(asked: _Asked) -> tuple[Problem, dict[str, Any]]:
     """Seeds, cut planes and threshold on the grid of the filtered volume, and what was found instead of given."""
+    filtered, settings, loaded, modality = asked.filtered, asked.settings, asked.loaded, asked.modality
     seeds = place_seeds(seed_places(settings, loaded), filtered, loaded)
     background = place_seeds(background_places(settings, loaded), filtered, loaded)
     cut = barrier(settings.cut_planes, filtered)
     dark = dark_limit(filtered.voxels, modality)
-    problem = Problem(filtered, seeds, background, cut, settings, settings.lower or 0.0, dark, log)
+    problem = Problem(filtered, seeds, background, cut, settings, settings.lower or 0.0, dark, asked.log)
     summary: dict[str, Any] = {"seeds_are_automatic": not seeds, "lower_is_automatic": settings.lower is None}
     if not seeds:
         seed, summary["seeds_found_as"] = find_seed(problem, modality)
@@ -295,7 +291,7 @@ def _pose(
     if settings.lower is None:
         found = find_start(problem) if settings.method == LOCAL else find_lower(problem)
         summary["lower_found_as"] = found.how
-        log.info("segment.lower: none is given; %.4g, %s", found.lower, found.how)
+        asked.log.info("segment.lower: none is given; %.4g, %s", found.lower, found.how)
         problem = replace(problem, lower=found.lower, start=found.box)
     problem, joined = bridged(problem)
     if (bright := blooming(problem)) is not None:
