@@ -107,7 +107,7 @@ def test_what_may_have_left_the_vessel_is_refused_from_a_seed_that_nobody_gave(s
     """An aorta on a heart whose veins lead on: in doubt, which a person's seed answers with a failed check."""
     phantom = heart(seed)
     image = imaged(phantom.mask, phantom.voxel_mm)
-    settings = SegmentSettings(border_fraction=0.6)
+    settings = SegmentSettings(method="threshold", border_fraction=0.6)
     with pytest.raises(
         StageError, match=r"may have left the vessel at .*as the seed is automatic, it is refused"
     ) as said:
@@ -192,7 +192,7 @@ def test_the_automatic_threshold_is_half_way_to_soft_tissue_whatever_else_is_nea
     phantom = PHANTOMS[kind](seed)
     coarser = 1.2 if kind == "aortic slab" else None  # saves time
     filtered = filter_volume(phantom.image, FilterSettings(spacing_mm=coarser))
-    given_ = SegmentSettings(seeds_voxel=(phantom.seed,), border_fraction=0.6)
+    given_ = SegmentSettings(seeds_voxel=(phantom.seed,), method="threshold", border_fraction=0.6)
     record = segment(filtered, given_, phantom.image, "MR" if kind == "MR" else "CT").record
     assert record["lower"] == pytest.approx(phantom.half_way, abs=0.1 * (phantom.lumen - phantom.tissue))
     assert record["surroundings_level"] == pytest.approx(phantom.tissue, abs=0.15 * (phantom.lumen - phantom.tissue))

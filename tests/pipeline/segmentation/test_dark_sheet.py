@@ -154,7 +154,7 @@ def test_seeds_on_both_sides_leave_the_flap_a_failed_check_with_nothing_behind()
     blood, _ = dissected(1.0)
     image = image_of(blood)
     seeds = [image.to_mm((HALF + dx, HALF, HALF)).tolist() for dx in (-3, 6)]
-    found = segment(image, SegmentSettings(seeds_mm=seeds, lower=(TISSUE + BLOOD) / 2), image, "CT")
+    found = segment(image, SegmentSettings(seeds_mm=seeds, lower=(TISSUE + BLOOD) / 2, method="threshold"), image, "CT")
     assert found.record["dark_sheet"]["volume_ml"] == 0
     assert not next(each for each in of_lumen(found.record) if each["name"] == NAME)["passed"]
 

@@ -43,7 +43,7 @@ def image(beside: float | None = None, plaque: float | None = None, fade: float 
 
 def found(volume: Volume, **keys):
     seeds = keys.pop("seeds_voxel", ((18, 14, 5),))
-    return segment(volume, SegmentSettings(seeds_voxel=seeds, **({"lower": 190.0} | keys)), volume)
+    return segment(volume, SegmentSettings(seeds_voxel=seeds, **({"lower": 190.0, "method": "threshold"} | keys)), volume)
 
 
 def check(record, name=NAME):
@@ -79,7 +79,7 @@ def test_a_dark_part_within_the_vessel_is_not_put_behind_a_marker():
     core = np.linalg.norm([x - 18, y - 14, (z - 26) / 2], axis=0) < 5.5
     voxels = ndimage.gaussian_filter(np.where(tube, np.where(core, 260.0, BLOOD), TISSUE), 1.0)
     volume = Volume(voxels.astype(np.float32), (0.5,) * 3, (0.0, 0.0, 0.0), np.eye(3))
-    case = {"segment": {"seeds_voxel": [[18, 14, 5]], "lower": 200.0}}
+    case = {"segment": {"seeds_voxel": [[18, 14, 5]], "lower": 200.0, "method": "threshold"}}
     whole = segment(volume, SegmentSettings(**case["segment"]), volume)
     words = whole.record["other_brightness"]["words"]
     assert "watershed" not in words

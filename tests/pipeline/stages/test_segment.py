@@ -63,7 +63,7 @@ def tube_in_air(tube: Volume) -> Volume:
 
 
 def in_box(**keys) -> SegmentSettings:
-    return SegmentSettings(**({"seeds_voxel": ((30, 20, 20),), "lower": 150.0} | keys))
+    return SegmentSettings(**({"seeds_voxel": ((30, 20, 20),), "lower": 150.0, "method": "threshold"} | keys))
 
 
 def test_a_blurred_noisy_tube_has_its_shape_and_the_analytic_half_way_volume():
@@ -385,7 +385,7 @@ def test_real_leaks_are_refused_in_a_region_that_hardly_leaves_them_room(head, s
 def test_real_vessels_that_the_border_cuts_are_found(real_cases, name, seed, lower, volume_ml):
     loaded = Volume.read(real_cases / name)
     filtered = filter_volume(loaded, FilterSettings(spacing_mm=max(1.0, min(loaded.spacing_mm))))
-    found = segment(filtered, SegmentSettings(seeds_voxel=(seed,), lower=lower), loaded).record
+    found = segment(filtered, SegmentSettings(seeds_voxel=(seed,), lower=lower, method="threshold"), loaded).record
     assert found["volume_ml"] == pytest.approx(volume_ml, rel=0.03)  # coarser voxels than by default save time
     assert sum(fraction > 0 for fraction in found["border_contact"].values()) >= 3
 
