@@ -20,6 +20,9 @@ Box = tuple[slice, slice, slice]
 SPUR_REACH, SPUR_FALL = 3, 0.75
 """A point of a centre line belongs to a spur if within so many voxels the radius falls to this part."""
 
+FAR = 64
+"""Points of a leaf of a search tree: half the time where what is sought is far, as a wall from the middle."""
+
 
 def grow(voxels: NDArray[np.floating], seeds: Sequence[Index], lower: float, upper: float = np.inf) -> Mask:
     """All voxels between the thresholds (both included) that are six-connected to a seed.
@@ -194,7 +197,7 @@ def centres(line: NDArray[np.int64], radii: NDArray[np.floating], filled: NDArra
     twice = np.rint(2 * places).astype(int).reshape(-1, 3)
     numbers = np.ravel_multi_index(tuple((twice - twice.min(axis=0)).T), np.ptp(twice, axis=0) + 1)
     _, first, where = np.unique(numbers, return_index=True, return_inverse=True)
-    away = cKDTree(wall_points(filled)).query(places.reshape(-1, 3)[first])[0]
+    away = cKDTree(wall_points(filled), leafsize=FAR).query(places.reshape(-1, 3)[first])[0]
     farthest = away[where].reshape(places.shape[:2]).argmax(axis=1)
     return places[np.arange(len(places)), farthest]
 
@@ -211,7 +214,7 @@ def mean_radius(centre: NDArray[np.floating], filled: NDArray[np.floating]) -> f
     within = np.all((nearest >= 0) & (nearest < filled.shape), axis=1)
     inside = centre[within][filled[tuple(nearest[within].T)] >= 0.5]
     walls = wall_points(filled)
-    return float(cKDTree(walls).query(inside)[0].sum() / len(centre)) if len(walls) else 0.0
+    return float(cKDTree(walls, leafsize=FAR).query(inside)[0].sum() / len(centre)) if len(walls) else 0.0
 
 
 def wall_points(filled: NDArray[np.floating]) -> NDArray[np.floating]:

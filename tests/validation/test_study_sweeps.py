@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sweeps over threads and snapshots: what is timed, what is refused, and what the study makes of known times."""
 
+import itertools
 import json
 import logging
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +15,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from pipeline.case.case_file import Case
+from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.domain.nodes import save
 from solver.run.settings import parse
 from solver.runtime.errors import StageError
@@ -53,6 +56,29 @@ def test_sweep_times_all_numbers_of_threads_in_turn_and_snapshots_at_all_interva
     assert min(value for each in found["snapshots"] for value in each.values()) > 0
     assert found["cycle"] == {"steps": thread_sweep.CYCLE, "snapshots": 40, "least": 3}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_had_their_cores_where_the_processor_s_clock_stands_still(monkeypatch, tmp_path):
+    """Some systems count in ticks, which are longer than a timing."""
+    monkeypatch.setattr(thread_sweep, "INTERVALS", (2,))
+    monkeypatch.setattr(thread_sweep, "waited_s", lambda: 0.0)
+    monkeypatch.setattr(thread_sweep.time, "process_time", lambda: 7.0)
+    found = thread_sweep.sweep(pipe((0, 0, 1), 8.0, 8), parse(settings()), SHORT, tmp_path, logging.getLogger())
+    assert {part for each in found["threads"]["found"] for part in each["had"]} == {1.0}
+
+
+def test_writing_takes_what_a_trip_waits_for_it(monkeypatch, tmp_path):
+    """Whatever steps alone take: here each time longer than the trips."""
+    monkeypatch.setattr(thread_sweep, "INTERVALS", (2,))
+    advance, count = CpuDriver.advance, itertools.count()
+
+    def slower(self, rows):
+        time.sleep(1e-2 * next(count))
+        return advance(self, rows)
+
+    monkeypatch.setattr(CpuDriver, "advance", slower)
+    found = thread_sweep.sweep(pipe((0, 0, 1), 8.0, 8), parse(settings()), SHORT, tmp_path, logging.getLogger())
+    assert found["snapshots"][0]["write_s"] > 0
 
 
 SHARED = """

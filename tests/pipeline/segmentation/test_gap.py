@@ -54,7 +54,12 @@ def image_of(blood: np.ndarray) -> Volume:
 
 def segmented(image: Volume, **settings: object) -> Segmentation:
     place = image.to_mm((SIZE // 2, SIZE // 2, 10)).tolist()
-    given = {"seeds_mm": [place], "lower": (TISSUE + BLOOD) / 2, "method": "threshold", "border_fraction": 0.5} | settings
+    given = {
+        "seeds_mm": [place],
+        "lower": (TISSUE + BLOOD) / 2,
+        "method": "threshold",
+        "border_fraction": 0.5,
+    } | settings
     return segment(image, SegmentSettings(**given), image, "CT")
 
 

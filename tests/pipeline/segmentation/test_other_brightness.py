@@ -43,7 +43,9 @@ def image(beside: float | None = None, plaque: float | None = None, fade: float 
 
 def found(volume: Volume, **keys):
     seeds = keys.pop("seeds_voxel", ((18, 14, 5),))
-    return segment(volume, SegmentSettings(seeds_voxel=seeds, **({"lower": 190.0, "method": "threshold"} | keys)), volume)
+    return segment(
+        volume, SegmentSettings(seeds_voxel=seeds, **({"lower": 190.0, "method": "threshold"} | keys)), volume
+    )
 
 
 def check(record, name=NAME):
