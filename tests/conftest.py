@@ -34,6 +34,7 @@ LONG = (
     "test_tutorials.py",
     "test_pages_in_browser.py",
     "test_advice.py",
+    "test_chosen_method.py",
     "test_segment.py",
     "test_pick_page.py",
     "test_segmentation_methods.py",

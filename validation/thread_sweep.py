@@ -125,8 +125,8 @@ def sweep_threads(backend: str, driver: LatticeDriver, row: NDArray[np.float64],
             worked, waited = time.process_time(), waited_s()
             _, step = repeated_steps(driver, row, timing.seconds, 1)
             worked, waited = time.process_time() - worked, waited_s() - waited
-            had = worked / (worked + waited) if waited else 1.0  # the processor's clock may tell no time as short
-            taken[threads].append((float(step[0, 0]), had))
+            part = worked / (worked + waited) if waited else 1.0  # the processor's clock may tell no time as short
+            taken[threads].append((float(step[0, 0]), part))
     share_out(usual)
     found = []
     for threads, each in taken.items():

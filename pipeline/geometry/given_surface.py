@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.surface_file import SurfaceFile
 from pipeline.geometry.branches.picture import Mark, Scene

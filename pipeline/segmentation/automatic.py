@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.files.volume import Volume
 from pipeline.segmentation.blur import unbiased_lower, wall_slope
 from pipeline.segmentation.contrast import CONTRAST_HU, check_contrast

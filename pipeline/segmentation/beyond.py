@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.graph import MCP_Geometric
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.region_growing import Index, Mask, bounding_box, deepest, fill_holes
 from pipeline.segmentation.wide_bodies import THROAT, Bodies, Body, Throat, parts, sections
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.files.enclosed import enclosed_voxels, filled
 from pipeline.segmentation.blur import of_blur
 from pipeline.segmentation.following import REACH_VOXELS, length_of

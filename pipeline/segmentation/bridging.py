@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.graph import route_through_array
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.gap import LEAST_SHARE, REACH_RADII, REACH_VOXELS, Gap, gaps, summary_of
 from pipeline.segmentation.levels import Levels, levels
 from pipeline.segmentation.methods import find_lumen

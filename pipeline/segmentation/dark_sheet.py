@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.blur import blur, wall_slope
 from pipeline.segmentation.following import LEAST_VOXELS, average_near
 from pipeline.segmentation.gaussian import gaussian

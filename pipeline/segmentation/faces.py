@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.morphology import convex_hull_image
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.region_growing import Index, Mask, deepest, fill_holes
 
 SOLID = 0.85

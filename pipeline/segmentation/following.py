@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.files.volume import Volume
 from pipeline.segmentation.gaussian import gaussian
 from pipeline.segmentation.levels import MAD_TO_SIGMA, SHELL_VOXELS, Levels, soft_tissue

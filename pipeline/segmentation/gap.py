@@ -16,7 +16,7 @@ from scipy import ndimage
 from scipy.spatial import cKDTree
 from skimage.graph import route_through_array
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.barrier import barrier
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.point_text import text_mm

@@ -23,7 +23,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.blur import blur, wall_slope
 from pipeline.segmentation.levels import Levels, levels
 from pipeline.segmentation.problem import Lumen, Problem

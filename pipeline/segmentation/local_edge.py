@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.files.enclosed import enclosed_voxels, filled
 from pipeline.segmentation.blur import unbiased_share
 from pipeline.segmentation.following import (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage import segmentation
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.dark_sheet import without_dark_sheets
 from pipeline.segmentation.level_set import level_set
 from pipeline.segmentation.levels import levels

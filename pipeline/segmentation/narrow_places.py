@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import ndimage
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, deepest, fill_holes, holds, shift
 from solver.runtime.errors import StageError

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.filters import threshold_otsu
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.methods import watershed
 from pipeline.segmentation.point_text import text_mm

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.gap import LEAST_SHARE, RIM
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.point_text import text_mm

@@ -9,7 +9,7 @@ from scipy import ndimage
 from scipy.spatial import cKDTree
 from skimage.morphology import skeletonize
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.files.enclosed import both_sides
 
 Mask = NDArray[np.bool_]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.files.volume import Volume
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.limits import CUT_OFF

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.spatial import cKDTree
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.beyond import AN_ARM, FROM_TOUCH, SHELL
 from pipeline.segmentation.region_growing import Mask, bounding_box
 

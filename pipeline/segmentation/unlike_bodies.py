@@ -15,7 +15,7 @@ from scipy import ndimage
 from skimage.filters import threshold_otsu
 from skimage.segmentation import watershed
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.gaussian import gaussian
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.other_brightness import LEAST_VOXELS, REACH

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from skimage.measure import block_reduce
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.gaussian import gaussian
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.local_edge import LocalEdge

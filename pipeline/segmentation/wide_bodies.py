@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, holds
 from solver.kernels.compilation import inner_function
 

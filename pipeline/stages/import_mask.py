@@ -21,7 +21,7 @@ from pipeline.case.settings.base import Section, parse
 from pipeline.dicom.mask_series import read_mask_series
 from pipeline.dicom.segmentation_object import find_segmentation, is_dicom, read_segmentation
 from pipeline.files.cubes import CUBIC
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.files.mask_file import GivenMask, Wanted, read_mask_file
 from pipeline.files.volume import Volume
 from pipeline.segmentation.leak import border_contact

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 from pipeline.geometry.surface.remedies import THIN
 from solver.runtime.errors import StageError
 

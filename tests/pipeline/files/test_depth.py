@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from pipeline.files.distance import distance_within
+from pipeline.files.depth import distance_within
 
 
 @given(st.tuples(*[st.integers(1, 12)] * 3), st.floats(0, 1), st.integers(0, 2**32 - 1))
