@@ -6,8 +6,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from scipy import ndimage
 
-from pipeline.files.depth import distance_within
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.surface_file import SurfaceFile
 from pipeline.geometry.branches.picture import Mark, Scene
@@ -121,7 +121,7 @@ def require_simple(mesh: Mesh, unit: str, scene: Scene) -> float:
     wrong = (times < 0) | (times > 1)
     share = float(np.count_nonzero(wrong)) / max(int(np.count_nonzero(times)), 1)
     if share > MAX_OVERLAP:
-        depth = distance_within(np.pad(wrong, 1))[1:-1, 1:-1, 1:-1]
+        depth = ndimage.distance_transform_edt(np.pad(wrong, 1))[1:-1, 1:-1, 1:-1]
         deepest = np.array(np.unravel_index(int(depth.argmax()), depth.shape))[::-1]
         spot = np.asarray(frame.origin_mm) + frame.spacing_mm * deepest
         scene.marks.append(Mark("fault", spot, "the surface overlaps itself"))

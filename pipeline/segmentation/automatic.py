@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.depth import distance_within
 from pipeline.files.volume import Volume
 from pipeline.segmentation.blur import unbiased_lower, wall_slope
 from pipeline.segmentation.contrast import CONTRAST_HU, check_contrast
@@ -359,7 +358,7 @@ def check_vessel(problem: Problem, modality: str | None) -> None:
     check_contrast(found, lumen, modality, voxels)
     box = bounding_box(lumen.mask)
     inside = voxels[box][lumen.mask[box]]
-    depth = distance_within(np.pad(lumen.mask[box], 1))[1:-1, 1:-1, 1:-1][lumen.mask[box]]
+    depth = ndimage.distance_transform_edt(np.pad(lumen.mask[box], 1))[1:-1, 1:-1, 1:-1][lumen.mask[box]]
     core = inside[depth > CORE_DEPTH]
     if len(core) < CORE_VOXELS:
         raise StageError(

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.graph import MCP_Geometric
 
-from pipeline.files.depth import distance_within
 from pipeline.segmentation.region_growing import Index, Mask, bounding_box, deepest, fill_holes
 from pipeline.segmentation.wide_bodies import THROAT, Bodies, Body, Throat, parts, sections
 
@@ -220,7 +219,7 @@ class _Vessel:
             return True
         numbers = np.arange(1, count + 1)
         deep = np.asarray(ndimage.maximum(self.bodies.depth, label, numbers))
-        far = np.asarray(ndimage.maximum(distance_within(~solid), label, numbers))
+        far = np.asarray(ndimage.maximum(ndimage.distance_transform_edt(~solid), label, numbers))
         leads = (deep >= max(AN_EXIT * self.radius, 1.5)) & (far >= 1.5 * deep + 1)
         leads[label[self.middle] - 1] = False
         return bool(leads.any())
@@ -295,7 +294,7 @@ def _groups(bodies: list[Body], shape: tuple[int, ...]) -> list[list[Body]]:
     for n, body in enumerate(bodies):
         if not bodies[:n]:
             continue
-        away = distance_within(~body.on(shape))
+        away = ndimage.distance_transform_edt(~body.on(shape))
         for k, other in enumerate(bodies[:n]):
             gap = float(away[other.box][other.solid].min())
             if gap <= NEIGHBOURS * min(body.radius, other.radius):

@@ -10,7 +10,6 @@ from scipy import ndimage, special
 
 from pipeline.files.enclosed import enclosed_voxels
 from pipeline.segmentation.following import NearMean, average_near
-from pipeline.segmentation.gaussian import gaussian
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.region_growing import Mask, bounding_box
 
@@ -133,7 +132,7 @@ def unbiased_share(
     steep = max(wall.slope(share), FLATTEST)
 
     def steeper(deviation: float) -> float:
-        field = gaussian(lumen, float(np.exp(deviation)))
+        field = ndimage.gaussian_filter(lumen, np.exp(deviation), mode="nearest")
         return float(np.log(max(wall.slope(field / near(field)), FLATTEST) / steep))
 
     first, second, low, high = np.log([*FIRST_BLURS, *BLURS])
@@ -152,7 +151,7 @@ def of_blur(lumen: NDArray[np.floating], depth: NDArray[np.floating], length: fl
 
 
 def _of_blur(lumen: NDArray[np.floating], wall: "_Wall", near: NearMean, length: float, blur_voxels: float) -> Unbiased:
-    field, volume = gaussian(lumen, blur_voxels), float(lumen.sum(dtype=np.float64))
+    field, volume = ndimage.gaussian_filter(lumen, blur_voxels, mode="nearest"), float(lumen.sum(dtype=np.float64))
     at_wall = average_near(field, wall.at * (lumen * (1 - lumen) + LEAST_PART), length)
 
     def larger(off: float) -> float:

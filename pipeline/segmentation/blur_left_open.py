@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
-from pipeline.files.depth import distance_within
 from pipeline.files.enclosed import enclosed_voxels, filled
 from pipeline.segmentation.blur import of_blur
 from pipeline.segmentation.following import REACH_VOXELS, length_of
@@ -42,7 +41,7 @@ def record_of_open_volume(edge: LocalEdge, radius: float) -> dict[str, Any] | No
     """
     if not edge.blurred or not edge.inside.any():
         return None
-    depth = distance_within(np.pad(edge.inside, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
+    depth = ndimage.distance_transform_edt(np.pad(edge.inside, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
     share, room = edge.share + edge.edge, ndimage.binary_dilation(edge.inside, iterations=REACH_VOXELS)
     volumes = []
     for blurred in (edge.blurred, (1 + KNOWN) * edge.blurred):

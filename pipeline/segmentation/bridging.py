@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.graph import route_through_array
 
-from pipeline.files.depth import distance_within
 from pipeline.segmentation.gap import LEAST_SHARE, REACH_RADII, REACH_VOXELS, Gap, gaps, summary_of
 from pipeline.segmentation.levels import Levels, levels
 from pipeline.segmentation.methods import find_lumen
@@ -78,7 +77,7 @@ def threads(problem: Problem, mask: Mask, found: Levels) -> list[Gap]:
     others = [number for number in others if sizes[number] >= LEAST_SHARE * sizes.sum()]
     if not others:
         return []
-    depth = distance_within(part)
+    depth = np.asarray(ndimage.distance_transform_edt(part))
     dark = np.where(part, 1 / np.maximum(depth, 1) ** 2, -1)
     longest = REACH_RADII * float(depth[label > 0].mean()) + REACH_VOXELS
     joined = []

@@ -19,10 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.depth import distance_within
 from pipeline.segmentation.blur import blur, wall_slope
 from pipeline.segmentation.following import LEAST_VOXELS, average_near
-from pipeline.segmentation.gaussian import gaussian
 from pipeline.segmentation.levels import Levels, levels
 from pipeline.segmentation.point_text import BY_HAND, text_mm
 from pipeline.segmentation.problem import Lumen, Problem
@@ -123,12 +121,12 @@ def dark_sheet(
     """
     box = bounding_box(mask, margin=2)
     part = mask[box]
-    depth = distance_within(np.pad(part, 1, mode="edge"))[1:-1, 1:-1, 1:-1]  # a border is no wall
+    depth = ndimage.distance_transform_edt(np.pad(part, 1, mode="edge"))[1:-1, 1:-1, 1:-1]  # a border is no wall
     clear = np.zeros_like(mask)
     clear[BORDER:-BORDER, BORDER:-BORDER, BORDER:-BORDER] = True
     inside = part & clear[box] & (depth > DEPTH)
     bright = np.minimum(voxels[box], found.lumen + found.contrast / 2) / found.contrast
-    smooth = gaussian(bright.astype(np.float32), 1.0)
+    smooth = ndimage.gaussian_filter(bright.astype(np.float32), 1.0, mode="nearest")
     sheet, one_sided = _clear_sheet(smooth, inside, depth, found), False
     if sheet is None and faint:
         blurred = blur(found, wall_slope(voxels, 1.0, mask, found), 1.0)
@@ -232,7 +230,7 @@ def _of_one_lumen(
     blurred : standard deviation of the image's blur, voxels.
     """
     contrast = average_near(above, np.where(part, depth**3, 0.0), max(float(depth.max()), LEAST_VOXELS))
-    filled = gaussian(part.astype(np.float32), float(np.hypot(1.0, blurred)))
+    filled = ndimage.gaussian_filter(part.astype(np.float32), np.hypot(1.0, blurred), mode="nearest")
     return np.asarray(contrast * filled)
 
 

@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.depth import distance_within
 from pipeline.files.volume import Volume
-from pipeline.segmentation.gaussian import gaussian
 from pipeline.segmentation.levels import MAD_TO_SIGMA, SHELL_VOXELS, Levels, soft_tissue
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box
@@ -109,8 +107,8 @@ def levels_near(problem: Problem, box: Box, part: Mask, found: Levels, wall: flo
     """
     near, length = problem.filtered.voxels[box], length_of(radius)
     edged = np.pad(part, 1, mode="edge")  # behind the border the vessel goes on
-    depth = distance_within(edged)[1:-1, 1:-1, 1:-1]
-    away = distance_within(~edged)[1:-1, 1:-1, 1:-1]
+    depth = ndimage.distance_transform_edt(edged)[1:-1, 1:-1, 1:-1]
+    away = ndimage.distance_transform_edt(~edged)[1:-1, 1:-1, 1:-1]
     shell = (away > SHELL_VOXELS[0]) & (away <= SHELL_VOXELS[1] + 1)
     tissue = soft_tissue(near, shell, wall, problem.dark)
     core = near[part & (depth > CORE * depth.max())]
@@ -133,13 +131,13 @@ class NearMean:
 
     def __init__(self, weight: NDArray[np.floating], length: float) -> None:
         self._weight, self._length = weight, length
-        self._total = gaussian(weight, length)
+        self._total = ndimage.gaussian_filter(weight, length, mode="nearest")
         self._floor = 1e-6 * float(weight.mean())
 
     def __call__(self, values: NDArray[np.floating]) -> NDArray[np.floating]:
         """Mean of values, (z, y, x), near each place."""
         weighted = values * self._weight
-        mean = gaussian(weighted, self._length)
+        mean = ndimage.gaussian_filter(weighted, self._length, mode="nearest")
         whole = float(weighted.sum() / self._weight.sum())
         return np.asarray((mean + self._floor * whole) / (self._total + self._floor))
 
@@ -187,7 +185,7 @@ def followed(problem: Problem, mask: Mask, found: Levels, wall: float, radii: ND
         closed[box] |= others
         if not fits.any():
             break
-        added = grown & ~part & ~others & (distance_within(~fits) <= step)
+        added = grown & ~part & ~others & (ndimage.distance_transform_edt(~fits) <= step)
         label, _ = ndimage.label(part | added)
         added &= np.isin(label, np.unique(label[part]))
         if not added.any():  # what fits hangs on the mask by what does not
@@ -249,10 +247,12 @@ def _pieces(front: Mask, near: Near, grown: Mask, step: int, behind_voxels: floa
     for number, box in enumerate(ndimage.find_objects(label), start=1):
         around = tuple(slice(max(axis.start - reach, 0), axis.stop + reach) for axis in box)
         piece = label[around] == number
-        within = distance_within(~piece) <= reach
+        within = ndimage.distance_transform_edt(~piece) <= reach
         behind = float(near.depth[around][within].max())
         width = float(np.sqrt(piece.sum() / (step - REACH_VOXELS) / np.pi))
-        deep = float(distance_within(np.pad(grown[around], 1, mode="edge"))[1:-1, 1:-1, 1:-1][piece].max())
+        deep = float(
+            ndimage.distance_transform_edt(np.pad(grown[around], 1, mode="edge"))[1:-1, 1:-1, 1:-1][piece].max()
+        )
         wide = WIDER * behind + 1
         good = THINNER * behind <= width <= wide and deep <= wide
         (fits if good else others)[around] |= piece
@@ -261,7 +261,7 @@ def _pieces(front: Mask, near: Near, grown: Mask, step: int, behind_voxels: floa
 
 def _middle(mask: Mask) -> tuple[int, ...]:
     """The deepest voxel z, y, x of a mask."""
-    depth = distance_within(np.pad(mask, 1))[1:-1, 1:-1, 1:-1]
+    depth = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1, 1:-1]
     return tuple(int(n) for n in np.unravel_index(int(depth.argmax()), depth.shape))
 
 
@@ -274,7 +274,7 @@ def spread_at_a_place(voxels: NDArray[np.floating], mask: Mask) -> float:
     """
     box = bounding_box(mask)
     near, part = voxels[box], mask[box]
-    depth = distance_within(np.pad(part, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
+    depth = ndimage.distance_transform_edt(np.pad(part, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
     radius = float(depth.max())
     mean = average_near(near, np.where(part, depth**3, 0.0), length_of(radius))
     core = part & (depth > radius / 2)

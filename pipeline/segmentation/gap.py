@@ -16,7 +16,6 @@ from scipy import ndimage
 from scipy.spatial import cKDTree
 from skimage.graph import route_through_array
 
-from pipeline.files.depth import distance_within
 from pipeline.segmentation.barrier import barrier
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.point_text import text_mm
@@ -170,7 +169,7 @@ class _Search:
         self.mask, self.pieces, self.found = mask, pieces, found
         self.share = (voxels - found.surroundings) / found.contrast
         depths = [np.pad(part, 1, mode="edge") for part in (mask, pieces > 0)]  # behind a border it goes on
-        self.depth = np.sum([distance_within(part)[1:-1, 1:-1, 1:-1] for part in depths], axis=0)
+        self.depth = sum(ndimage.distance_transform_edt(part)[1:-1, 1:-1, 1:-1] for part in depths)
         self.beyond = np.argwhere(pieces)
         self.numbers = pieces[tuple(self.beyond.T)]
 
@@ -230,13 +229,13 @@ class _Search:
         box = tuple(slice(int(a), n + far + 1) for a, n in zip(low, end.place, strict=True))
         inner = (slice(margin, -margin),) * 3
         near = np.pad(part[box], margin, mode="edge")
-        grown = distance_within(~near) <= reach
-        core = (distance_within(grown) > reach)[inner] & ~part[box] & ~self.mask[box]
+        grown = ndimage.distance_transform_edt(~near) <= reach
+        core = (ndimage.distance_transform_edt(grown) > reach)[inner] & ~part[box] & ~self.mask[box]
         if not core.any():
             return None
         whole, depth = part.copy(), self.depth.copy()
         whole[box] |= core
-        depth[box] = distance_within(np.pad(whole[box], 1, mode="edge"))[1:-1, 1:-1, 1:-1]
+        depth[box] = ndimage.distance_transform_edt(np.pad(whole[box], 1, mode="edge"))[1:-1, 1:-1, 1:-1]
         ways = np.argwhere(whole[box]) + low - np.array(end.place)
         ahead = ways[(ways @ end.out) > np.cos(np.radians(CONE)) * np.linalg.norm(ways, axis=1)]
         if not len(ahead):

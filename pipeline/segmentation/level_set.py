@@ -23,7 +23,6 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.depth import distance_within
 from pipeline.segmentation.blur import blur, wall_slope
 from pipeline.segmentation.levels import Levels, levels
 from pipeline.segmentation.problem import Lumen, Problem
@@ -194,8 +193,8 @@ def _front(problem: Problem, image: Image, box: Box) -> Mask:
 def _distance(mask: Mask) -> Field:
     """Signed distance to the boundary of a mask, in voxels, positive inside."""
     padded = np.pad(mask, 1)
-    inside = distance_within(padded)[1:-1, 1:-1, 1:-1]
-    outside = distance_within(~padded)[1:-1, 1:-1, 1:-1]
+    inside = ndimage.distance_transform_edt(padded)[1:-1, 1:-1, 1:-1]
+    outside = ndimage.distance_transform_edt(~padded)[1:-1, 1:-1, 1:-1]
     return np.clip(np.where(mask, inside - 0.5, 0.5 - outside), -BAND, BAND).astype(np.float32)
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.depth import distance_within
 from pipeline.files.enclosed import enclosed_voxels, filled
 from pipeline.segmentation.blur import unbiased_share
 from pipeline.segmentation.following import (
@@ -166,7 +165,7 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
     if not even:  # what is brighter than blood near a dim place may be blood of a bright one
         least = np.maximum(least, brightest + DEVIATIONS * found.noise)
     brighter = bloom & (near > least)
-    at_wall = grown & (distance_within(~mask[box]) <= REACH_VOXELS)
+    at_wall = grown & (ndimage.distance_transform_edt(~mask[box]) <= REACH_VOXELS)
     filled_now = lumen.occupancy
     if filled_now is None:
         filled_now = occupancy(problem.filtered.voxels, mask, lumen.wall, found.contrast)
@@ -277,7 +276,7 @@ def record_of_bright_wall(edge: LocalEdge, mask: Mask, problem: Problem, found: 
     share = float(edge.brighter.sum() / mask.sum())
     if not share:
         return {"share": 0.0, "upper": None, "words": ""}
-    depth = distance_within(np.pad(edge.brighter, 1))[1:-1, 1:-1, 1:-1]
+    depth = ndimage.distance_transform_edt(np.pad(edge.brighter, 1))[1:-1, 1:-1, 1:-1]
     z, y, x = (
         int(n) + side.start for n, side in zip(np.unravel_index(depth.argmax(), depth.shape), edge.box, strict=True)
     )

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage import segmentation
 
-from pipeline.files.depth import distance_within
 from pipeline.segmentation.dark_sheet import without_dark_sheets
 from pipeline.segmentation.level_set import level_set
 from pipeline.segmentation.levels import levels
@@ -163,12 +162,12 @@ def within_balls(core: Mask, in_range: Mask) -> Mask:
     core, in_range : (Z, Y, X) bool.
     """
     box = bounding_box(core)
-    room = np.ceil(distance_within(np.pad(in_range, 1))[1:-1, 1:-1, 1:-1]).astype(int)
+    room = np.ceil(ndimage.distance_transform_edt(np.pad(in_range, 1))[1:-1, 1:-1, 1:-1]).astype(int)
     radius = int(room[core].max()) + 1
     box = bounding_box(core, margin=radius)
     union = np.zeros(core.shape, bool)
     for size in np.unique(room[core]).tolist():
-        union[box] |= distance_within(~(core[box] & (room[box] == size))) <= size + 1
+        union[box] |= ndimage.distance_transform_edt(~(core[box] & (room[box] == size))) <= size + 1
     return union
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from scipy import ndimage
 
-from pipeline.files.depth import distance_within
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, deepest, fill_holes, holds, shift
 from solver.runtime.errors import StageError
@@ -63,7 +62,7 @@ def parted(mask: Mask, places: Sequence[Index], least: float) -> tuple[Mask, flo
         return mask, 0.0
     box = bounding_box(mask, margin=1)
     part = mask[box]
-    depth = np.where(part, distance_within(fill_holes(part)[0]) - 0.5, 0)
+    depth = np.where(part, np.asarray(ndimage.distance_transform_edt(fill_holes(part)[0])) - 0.5, 0)
     seeds = [(z, y, x) for x, y, z in (shift(place, box) for place in places)]
     middles = [deepest(depth, deepest(depth, seed)) for seed in seeds if part[seed]]
     found = np.zeros_like(mask)
@@ -72,10 +71,10 @@ def parted(mask: Mask, places: Sequence[Index], least: float) -> tuple[Mask, flo
     own = np.isin(label, sorted({int(label[middle]) for middle in middles} - {0}))
     if not own.any():
         return found, there
-    away = distance_within(~own)
+    away = np.asarray(ndimage.distance_transform_edt(~own))
     near = part & (away <= least + 1)
     if (others := (label > 0) & ~own).any():
-        near &= away <= distance_within(~others)
+        near &= away <= ndimage.distance_transform_edt(~others)
     joined, _ = ndimage.label(near)
     near &= joined == joined[middles[0]]
     found[box] = near

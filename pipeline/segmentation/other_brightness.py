@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.filters import threshold_otsu
 
-from pipeline.files.depth import distance_within
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.methods import watershed
 from pipeline.segmentation.point_text import text_mm
@@ -91,7 +90,7 @@ def other_brightness(
     """
     box = bounding_box(mask, margin=1)
     near = voxels[box]
-    depth = distance_within(np.pad(mask[box], 1, mode="edge"))[1:-1, 1:-1, 1:-1]  # a border is no wall
+    depth = ndimage.distance_transform_edt(np.pad(mask[box], 1, mode="edge"))[1:-1, 1:-1, 1:-1]  # a border is no wall
     deep = depth > REACH * max(1.0, blur_voxels)
     values = np.minimum(near[deep], found.lumen + found.contrast / 2)
     if values.size < LEAST_VOXELS or np.ptp(values) < PART * found.contrast:
@@ -109,7 +108,7 @@ def other_brightness(
         return None
     brighter = not sides.pop()
     theirs = deep & ((near > middle) == brighter)
-    inner = distance_within(np.pad(theirs, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
+    inner = ndimage.distance_transform_edt(np.pad(theirs, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
     z, y, x = (int(n) + side.start for n, side in zip(np.unravel_index(inner.argmax(), inner.shape), box, strict=True))
     level, rest = float(near[theirs].mean()), float((low if brighter else high).mean())
     return Other(float(theirs.sum() / deep.sum()), level, rest, brighter, (x, y, z))

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
-from pipeline.files.depth import distance_within
 from pipeline.segmentation.gap import LEAST_SHARE, RIM
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.point_text import text_mm
@@ -47,7 +46,7 @@ def record_of_parted(problem: Problem, lumen: Lumen, mask: Mask, found: Levels) 
     rest, count = ndimage.label(own[label] & ~ndimage.binary_dilation(mask, iterations=RIM))
     sizes = np.bincount(rest.ravel(), minlength=count + 1)
     sizes[0] = 0
-    middle = rest * (distance_within(np.pad(rest > 0, 1, mode="edge"))[1:-1, 1:-1, 1:-1] > WITHIN)
+    middle = rest * (ndimage.distance_transform_edt(np.pad(rest > 0, 1, mode="edge"))[1:-1, 1:-1, 1:-1] > WITHIN)
     total, place = 0, None
     for number in np.argsort(sizes)[::-1]:
         if sizes[number] < LEAST_SHARE * mask.sum():

@@ -9,7 +9,6 @@ from scipy import ndimage
 from scipy.spatial import cKDTree
 from skimage.morphology import skeletonize
 
-from pipeline.files.depth import distance_within
 from pipeline.files.enclosed import both_sides
 
 Mask = NDArray[np.bool_]
@@ -167,7 +166,7 @@ def centre_line(mask: Mask) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
     """
     box = bounding_box(mask)
     part = np.pad(mask[box], 1)
-    distance, line = distance_within(part), skeletonize(part) > 0
+    distance, line = ndimage.distance_transform_edt(part), skeletonize(part) > 0
     if not line.any():  # thinning leaves nothing of a box with even sides
         line = distance == distance.max()
     return np.argwhere(line) - 1 + [axis.start for axis in box], distance[line] - 0.5

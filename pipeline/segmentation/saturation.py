@@ -8,8 +8,8 @@ image shows them, is too low, and the vessel comes out too wide: by 5 to 20 % in
 from typing import Any
 
 import numpy as np
+from scipy import ndimage
 
-from pipeline.files.depth import distance_within
 from pipeline.files.volume import Volume
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.limits import CUT_OFF
@@ -42,7 +42,7 @@ def record_of_cut_off(problem: Problem, mask: Mask, found: Levels, loaded: Volum
     if found.noise < NOISE * found.contrast:
         return None
     box = bounding_box(mask, margin=1)
-    depth = distance_within(mask[box])
+    depth = ndimage.distance_transform_edt(mask[box])
     places = np.argwhere(depth > CORE * depth.max())[:, ::-1] + [side.start for side in box[::-1]]
     places = places[:: len(places) // MOST + 1]
     index = np.rint(loaded.to_index(problem.filtered.to_mm(places))).astype(int)

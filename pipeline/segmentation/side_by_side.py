@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.spatial import cKDTree
 
-from pipeline.files.depth import distance_within
 from pipeline.segmentation.beyond import AN_ARM, FROM_TOUCH, SHELL
 from pipeline.segmentation.region_growing import Mask, bounding_box
 
@@ -103,7 +102,7 @@ class _Cores:
     def __init__(self, mask: Mask) -> None:
         self.box = bounding_box(mask, margin=1)
         part = mask[self.box]
-        self.depth = np.where(part, distance_within(part) - 0.5, 0)
+        self.depth = np.where(part, ndimage.distance_transform_edt(part) - 0.5, 0)
         places = np.argwhere(part)
         self.places = places[np.argsort(-self.depth[part], kind="stable")]
         self.reach = _largest_balls(self.places, self.depth)
@@ -144,7 +143,7 @@ class _Cores:
         tops = np.moveaxis(self.places[faces[:, 2:]], -1, 0) - low[:, None, None]
         within = np.all((tops >= 0) & (tops < (high - low)[:, None, None]), axis=(0, 2))
         own[tuple(tops[:, within])] = True
-        label, _ = ndimage.label((self.core[near] & (distance_within(~seam) <= reach)) | own, _ALL)
+        label, _ = ndimage.label((self.core[near] & (ndimage.distance_transform_edt(~seam) <= reach)) | own, _ALL)
         sides = label[tuple(tops[:, within])]
         turned = np.where((sides[:, 0] < sides[:, 1])[:, None], faces[within], faces[within][:, [1, 0, 3, 2]])
         return np.asarray(turned[sides[:, 0] != sides[:, 1]])

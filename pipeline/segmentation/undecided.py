@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.segmentation.gaussian import gaussian
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.local_edge import LocalEdge
 from pipeline.segmentation.point_text import text_mm
@@ -43,7 +42,7 @@ def undecided(above: NDArray[np.floating], part: Mask) -> Mask:
     above : (z, y, x) brightness above that of the wall, in the contrast.
     part : (z, y, x) bool, the mask.
     """
-    smooth = gaussian(above.astype(np.float32), 1.0)
+    smooth = ndimage.gaussian_filter(above.astype(np.float32), 1.0, mode="nearest")
     squares = np.zeros_like(smooth)
     for along in np.gradient(smooth):
         squares += along**2

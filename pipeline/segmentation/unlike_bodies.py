@@ -15,8 +15,6 @@ from scipy import ndimage
 from skimage.filters import threshold_otsu
 from skimage.segmentation import watershed
 
-from pipeline.files.depth import distance_within
-from pipeline.segmentation.gaussian import gaussian
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.other_brightness import LEAST_VOXELS, REACH
 from pipeline.segmentation.problem import Problem
@@ -61,7 +59,7 @@ def unlike_bodies(problem: Problem, mask: Mask, found: Levels, blur_voxels: floa
     """
     box = bounding_box(mask, margin=1)
     part = mask[box]
-    depth = distance_within(np.pad(part, 1, mode="edge"))[1:-1, 1:-1, 1:-1]  # a border is no wall
+    depth = ndimage.distance_transform_edt(np.pad(part, 1, mode="edge"))[1:-1, 1:-1, 1:-1]  # a border is no wall
     deep = depth > REACH * max(1.0, blur_voxels)
     if deep.sum() < LEAST_VOXELS:
         return []
@@ -84,7 +82,10 @@ def unlike_bodies(problem: Problem, mask: Mask, found: Levels, blur_voxels: floa
 
 def _averaged(share: NDArray[np.floating], deep: Mask) -> NDArray[np.floating]:
     """Averages over what lies away from the wall."""
-    weight, summed = (gaussian(each.astype(np.float32), AVERAGED) for each in (deep, np.where(deep, share, 0)))
+    weight, summed = (
+        ndimage.gaussian_filter(each.astype(np.float32), AVERAGED, mode="nearest")
+        for each in (deep, np.where(deep, share, 0))
+    )
     return np.asarray(summed / np.maximum(weight, np.finfo(np.float32).eps))
 
 

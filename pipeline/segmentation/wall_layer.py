@@ -16,7 +16,6 @@ from scipy import ndimage, special
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from pipeline.segmentation.gaussian import gaussian
 from pipeline.segmentation.local_edge import LocalEdge, along
 from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Problem
@@ -174,7 +173,7 @@ def _threshold_of(voxels: float, problem: Problem) -> float | None:
 
 def _profiles(share: NDArray[np.floating], inside: Mask) -> tuple[Floats, Floats, Floats]:
     """Voxels of the wall (n, 3), outward normals (n, 3), and brightness along these from half way (n, k)."""
-    smooth = gaussian(inside.astype(np.float32), SMOOTHED)
+    smooth = ndimage.gaussian_filter(inside.astype(np.float32), SMOOTHED, mode="nearest")
     places = np.argwhere(inside & ~ndimage.binary_erosion(inside, border_value=1)).astype(float)
     rows = tuple(places.astype(int).T)
     normals = -np.stack([each[rows] for each in np.gradient(smooth)], axis=1).astype(float)

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 from skimage.measure import block_reduce
 
-from pipeline.files.depth import distance_within
-from pipeline.segmentation.gaussian import gaussian
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.local_edge import LocalEdge
 from pipeline.segmentation.point_text import BY_HAND, text_mm
@@ -128,8 +127,8 @@ def wall_profile(edge: LocalEdge, radius: float, problem: Problem) -> WallProfil
     """
     share = np.clip(edge.share + edge.edge, 0, 2)
     edged = np.pad(edge.inside, 1, mode="edge")  # behind the border the vessel goes on
-    depth = distance_within(edged)[1:-1, 1:-1, 1:-1]
-    away = distance_within(~edged)[1:-1, 1:-1, 1:-1]
+    depth = ndimage.distance_transform_edt(edged)[1:-1, 1:-1, 1:-1]
+    away = ndimage.distance_transform_edt(~edged)[1:-1, 1:-1, 1:-1]
     length = max(WINDOW * radius, LEAST_WINDOW)
     deep = edge.inside & (depth >= DEEP)
     block = max(1, int(length / BLOCKS))
@@ -138,7 +137,7 @@ def wall_profile(edge: LocalEdge, radius: float, problem: Problem) -> WallProfil
 
     def near(values: NDArray[Any]) -> NDArray[np.floating]:
         sums = block_reduce(values.astype(float), block, np.sum)
-        return gaussian(sums, length / block)[of_deep]
+        return np.asarray(ndimage.gaussian_filter(sums, length / block, mode="nearest")[of_deep])
 
     def mean(values: NDArray[Any], weight: NDArray[Any]) -> NDArray[np.floating]:
         return np.asarray(near(values * weight) / np.maximum(near(weight), np.finfo(float).tiny))

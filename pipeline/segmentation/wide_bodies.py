@@ -16,7 +16,6 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.depth import distance_within
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, holds
 from solver.kernels.compilation import inner_function
 
@@ -93,7 +92,7 @@ class Bodies:
         part = mask[box]
         start = np.array([axis.start for axis in box])
         self.depth = np.zeros(mask.shape)
-        self.depth[box] = np.where(part, distance_within(part) - 0.5, 0)
+        self.depth[box] = np.where(part, ndimage.distance_transform_edt(part) - 0.5, 0)
         places = np.argwhere(part)
         depths = self.depth[box][part]
         order = np.argsort(-depths, kind="stable")
@@ -147,7 +146,7 @@ class Bodies:
         low, high = np.maximum(low, 0), np.minimum(high, self.mask.shape)
         box = (slice(low[0], high[0]), slice(low[1], high[1]), slice(low[2], high[2]))
         core = (self.region[box] == number) & (self.depth[box] >= reach)
-        solid = (distance_within(~core) <= reach) & self.mask[box]
+        solid = (ndimage.distance_transform_edt(~core) <= reach) & self.mask[box]
         return Body((z, y, x), float(self.radii[number]), box, solid)
 
 

@@ -21,7 +21,6 @@ from pipeline.case.settings.base import Section, parse
 from pipeline.dicom.mask_series import read_mask_series
 from pipeline.dicom.segmentation_object import find_segmentation, is_dicom, read_segmentation
 from pipeline.files.cubes import CUBIC
-from pipeline.files.depth import distance_within
 from pipeline.files.mask_file import GivenMask, Wanted, read_mask_file
 from pipeline.files.volume import Volume
 from pipeline.segmentation.leak import border_contact
@@ -321,7 +320,7 @@ def _warnings(parts: int, specks: int, thin: float, coarse_mm: float, undone: fl
 def _deepest(lumen: Mask) -> tuple[int, int, int]:
     """Index x, y, z of the voxel farthest from the wall."""
     box = bounding_box(lumen)
-    depth = distance_within(np.pad(lumen[box], 1))
+    depth = ndimage.distance_transform_edt(np.pad(lumen[box], 1))
     z, y, x = np.array(np.unravel_index(int(np.argmax(depth)), depth.shape)) - 1 + [side.start for side in box]
     return int(x), int(y), int(z)
 

@@ -5,7 +5,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.depth import distance_within
 from pipeline.geometry.surface.remedies import THIN
 from solver.runtime.errors import StageError
 
@@ -57,16 +56,16 @@ def thinness(mask: NDArray[np.bool_], radius: float) -> NDArray[np.float32]:
     thin = (mask & ~_filled_by_balls(mask, radius)) | ~(mask | _filled_by_balls(~mask, radius))
     if not thin.any():
         return np.zeros(mask.shape, np.float32)
-    away = distance_within(~thin)
+    away = ndimage.distance_transform_edt(~thin)
     return np.clip((FAR - away) / (FAR - NEAR), 0, 1).astype(np.float32)
 
 
 def _filled_by_balls(part: NDArray[np.bool_], radius: float) -> NDArray[np.bool_]:
     """Voxels within reach of a ball that fits into a part; beyond the border it goes on as at the border."""
-    deep = distance_within(part) > radius + 0.5
+    deep = ndimage.distance_transform_edt(part) > radius + 0.5
     if not deep.any():
         return np.zeros_like(part)
-    return np.asarray(distance_within(~deep) <= radius + SLACK)
+    return np.asarray(ndimage.distance_transform_edt(~deep) <= radius + SLACK)
 
 
 def faithful_field(mask: NDArray[np.bool_]) -> NDArray[np.float32]:
