@@ -106,7 +106,7 @@ def expect_flow(nodes: Nodes, settings: SolveSettings, blood: Blood) -> tuple[Ex
     )
     settings = replace(settings, viscosity_pa_s=float(blood.viscosity_pa_s(flow.shear_rate_1_s)))
     if sections:
-        along_pa = _expected_pressure_pa(settings, waveforms, sections, out, period_s)
+        along_pa = _expected_pressure_pa(settings, waveforms, sections, out, period_s) + _work_pa(nodes, settings)
         pulse = _pulse(nodes, settings, waveforms, sections, out, period_s) if period_s else None
         flow = replace(flow, along_pa=along_pa, pulse=pulse)
     return flow, settings
@@ -173,7 +173,9 @@ def _expected_speed(
     speed = max((float(np.linalg.norm(velocity)) for velocity in moving_m_s.values()), default=0.0)
     if sections:
         speed += peak_speed_m_s(nodes.openings, sections, out_m3_s)
-    if force := float(np.linalg.norm(settings.force_n_m3)):
+    # between openings a force makes pressures, and drives fluid where the lattice repeats alone
+    along = nodes.periodic if sections else (True, True, True)
+    if force := float(np.linalg.norm(np.where(along, settings.force_n_m3, 0.0))):
         if all(nodes.periodic):
             raise StageError(
                 "solve.peak_speed_m_s: missing; how fast the force drives the fluid through a geometry that repeats"
@@ -192,7 +194,8 @@ def _leaving(nodes: Nodes, settings: SolveSettings, waveforms: Waveforms, sectio
     """What leaves through each opening by its index, m3/s, at the largest flow."""
     viscosity = settings.viscosity_pa_s / settings.density_kg_m3
     outlets = outlets_of(nodes.openings, settings, waveforms)
-    return leaving_m3_s(nodes.openings, sections, waveforms.inflow, outlets, settings.density_kg_m3, viscosity)
+    force, density = settings.force_n_m3, settings.density_kg_m3
+    return leaving_m3_s(nodes.openings, sections, waveforms.inflow, outlets, density, viscosity, force)
 
 
 def _pulse(
@@ -216,6 +219,11 @@ def _pulse(
         density_kg_m3=settings.density_kg_m3,
         viscosity_m2_s=settings.viscosity_pa_s / settings.density_kg_m3,
     )
+
+
+def _work_pa(nodes: Nodes, settings: SolveSettings) -> float:
+    """Largest work per volume that the force does on the way from one opening to another."""
+    return float(np.ptp(1e-3 * np.array([opening.centre_mm for opening in nodes.openings]) @ settings.force_n_m3))
 
 
 def _expected_pressure_pa(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.lattice.spacing import FlowScale, Narrowest, PeakSpeed, Spacing
 from pipeline.stages.voxelize import survey, voxelize
+from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.domain.nodes import Opening
 from solver.domain.sections import find_sections
 from solver.domain.widths import widest_radius_mm
@@ -121,6 +122,41 @@ def test_outlets_of_given_pressure_share_the_flow_by_friction():
     lower = {"left": OutletSettings(0.0), "right": OutletSettings(-0.001)}
     shifted = make_plan(nodes, settings(inlets={"in": InletSettings(0.01, None, "parabolic")}, outlets=lower))
     assert shifted.out_m3_s[2] > right
+
+
+def test_outlets_of_pressures_far_apart_are_as_fast_as_those_pressures_can_make_blood():
+    """Friction alone let 14 m/s through a vessel of 3 mm for 10 mmHg; Torricelli lets sqrt(2 p/rho), 1.6 m/s."""
+    apart = {"left": OutletSettings(10.0), "right": OutletSettings(0.0)}
+    plan = make_plan(fork(), settings(inlets={"in": InletSettings(0.01, None, "parabolic")}, outlets=apart))
+    fastest = np.sqrt(2 * 10 * PASCAL_PER_MMHG / DENSITY)
+    assert 0.3 * fastest < plan.out_m3_s[2] / (1e-6 * plan.boundary_schedule.openings[2].area_mm2) < fastest
+    assert plan.out_m3_s[1] + plan.out_m3_s[2] == pytest.approx(1e-8, rel=1e-6)
+
+
+def test_fast_flow_leaves_less_through_the_wider_outlet_than_friction_alone_lets_it(tmp_path):
+    """A run at a Reynolds number of 300: both outlets take the pressure of their speed, which evens their speeds."""
+    nodes = bifurcation(6.0, ((5.0, 40.0), (3.5, -40.0)), 8.0, np.eye(3), 0.2)
+    flow_ml_s = 300 * VISCOSITY / DENSITY * np.pi * 1.2e-3 / 2 * 1e6
+    wanted = settings(inlets={"in": InletSettings(flow_ml_s, None, "developed")})
+    plan = make_plan(nodes, wanted)
+    summary = solve(nodes, wanted, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG)
+    found = summary["openings"]["right"]["flow_ml_s"] / flow_ml_s
+    steady = plan.out_m3_s[2] * 1e6 / flow_ml_s
+    assert steady == pytest.approx(found, abs=0.04)
+    friction = 3.5**4 / (3.5**4 + 5**4)
+    assert found > friction + 0.05
+
+
+def test_a_force_between_openings_makes_a_pressure_and_no_speed():
+    """Its work along a pipe of 6 mm is a pressure there; the flow is what enters."""
+    nodes = pipe((1, 0, 0), 4.2, 30, 0.2)
+    still, pushed = (
+        make_plan(nodes, settings(inlets={"in": InletSettings(0.1, None, "parabolic")}, force_n_m3=(force, 0.0, 0.0)))
+        for force in (0.0, 1e4)
+    )
+    assert pushed.numbers["expected_peak_speed_m_s"] == still.numbers["expected_peak_speed_m_s"]
+    more = pushed.numbers["expected_pressure_difference_pa"] - still.numbers["expected_pressure_difference_pa"]
+    assert more == pytest.approx(1e4 * 30 * 0.2e-3, rel=1e-6)
 
 
 def test_a_stream_without_walls_leaves_as_it_entered_at_any_pressure():
