@@ -106,7 +106,7 @@ def layers(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     units = Units(dx, (tau - 0.5) / 3 * dx**2 / viscosity, DENSITY, viscosity)
     flow_ml_s = speed * np.pi * (across / 2) ** 2 * units.flow_ml_s
     wanted = settings(inlets={"in": InletSettings(flow_ml_s, None, "parabolic")}, outlets={"*": OutletSettings(0.0)})
-    plain, _ = make_boundary_schedule(nodes, wanted, Waveforms({"in": steady(flow_ml_s)}, {}), units, 0.0, None)
+    plain = make_boundary_schedule(nodes, wanted, Waveforms({"in": steady(flow_ml_s)}, {}), units, 0.0, None)
     for name, (q, collision, count) in {
         "D3Q19, projected": (19, "projected", LAYERS),
         "D3Q27, cumulant, force, parabola": (27, "cumulant", CUMULANT_LAYERS),

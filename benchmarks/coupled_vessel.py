@@ -178,7 +178,7 @@ def vessel(across: int, along: int, finer: int) -> Vessel:
     coupled = {name: offers[name].resistance_pa_s_m3 / PASCAL_S_M3_PER_MMHG_S_ML for name in ("in", "out")}
     wanted = settings(inlets={"in": InletSettings(0.0, None, "parabolic")}, outlets={"*": OutletSettings(0.0)})
     given = Waveforms({"in": steady(0.0)}, {})
-    schedule, _ = make_boundary_schedule(nodes, wanted, given, units, 0.0, PERIOD_S, coupled)
+    schedule = make_boundary_schedule(nodes, wanted, given, units, 0.0, PERIOD_S, coupled)
     lattice = build_lattice(
         nodes,
         "trt",

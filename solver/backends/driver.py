@@ -49,8 +49,8 @@ class Driver(Protocol):
         """Begin to read the volume that passed through openings with feedback."""
 
     def volume(self) -> NDArray[np.float64]:
-        """What was read last, (M,), since the beginning, lattice units: the filtered flow out of each outlet, of which
-        its pressure is a function, and then what came into each inlet. As with an observation, a device may go on
+        """What was read last, (M,), since the beginning, lattice units: the filtered flow out of each outlet, less that
+        which belongs to its pressure, and then what came into each inlet. As with an observation, a device may go on
         meanwhile.
         """
 
@@ -78,14 +78,15 @@ class Driver(Protocol):
         Parameters
         ----------
         fields : of the nodes that `fields` tells of, whose viscosity is not used.
-        pressures : (M, 2) filtered flow and stored pressure of each outlet with feedback, see `OutletFeedback`.
+        pressures : (M, 2) filtered excess of the flow and stored pressure of each outlet with feedback, see
+            `OutletFeedback`.
         """
 
     def shift(self, before: Fields, after: Fields) -> None:
         """Change the flow from its present fields to others; what fields do not tell of it stays as it is."""
 
     def pressures(self) -> NDArray[np.float64]:
-        """Filtered flow and stored pressure of each outlet with feedback, (M, 2)."""
+        """Filtered excess of the flow and stored pressure of each outlet with feedback, (M, 2)."""
 
     def state(self) -> dict[str, Any]:
         """All that the next steps, observations and means depend on, between pairs of steps: copies, by name."""

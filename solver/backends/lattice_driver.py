@@ -188,7 +188,7 @@ class LatticeDriver(ABC):
         self.store(self.populations, (kept + (new - old)).view(self.populations.dtype))
 
     def pressures(self) -> NDArray[np.float64]:
-        """Filtered flow and stored pressure of each outlet with feedback, (M, 2)."""
+        """Filtered excess of the flow and stored pressure of each outlet with feedback, (M, 2)."""
         return self.here(self.held()["pressure"])
 
     def state(self) -> dict[str, NDArray[Any]]:

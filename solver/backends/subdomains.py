@@ -312,7 +312,7 @@ class DividedDriver(ABC):
         return Fields(*(array[..., part.rows] for array in fields.arrays()))
 
     def pressures(self) -> NDArray[np.float64]:
-        """Filtered flow and stored pressure of each outlet with feedback, which all parts know."""
+        """Filtered excess of the flow and stored pressure of each outlet with feedback, which all parts know."""
         return self.drivers[0].pressures()
 
     @abstractmethod

@@ -117,7 +117,7 @@ class OutletFeedback:
     opening : (M,) int32, index of the opening.
     column : (M,) int32, its first column in the boundary values.
     rule : (M, 6) float64: alpha, decay, gain and resistance, in drho and lattice units of flow, share, and friction.
-    start : (M, 2) float64, filtered flow and stored pressure before the first step.
+    start : (M, 2) float64, filtered excess of the flow and stored pressure before the first step.
     """
 
     opening: NDArray[np.int32]
@@ -186,29 +186,30 @@ def admitted(drho: Any, offered: Any, flow: Any, rule: Any) -> Any:
 
 @node_function
 def adjusted(flow: Any, wanted: Any, state: Any, rule: Any) -> tuple[Any, Any, Any]:
-    """Filtered flow, stored pressure, and what is added to an outlet's pressure, after a step in which `flow` left.
+    """Filtered excess, stored pressure, and what is added to an outlet's pressure, after a step in which `flow` left.
 
-        Qf <- Qf + alpha (Q - Qf),   w <- decay w + gain (Qf - Q0),   p = p0 + w + resistance (Qf - Q0),
+        E <- E + alpha (Q - Q0 - E),   w <- decay w + gain E,   p = p0 + w + resistance E,
 
-    with the flow Q0, `wanted`, that belongs to the pressure p0. A three-element Windkessel of resistances Rp and Rd and
-    compliance C (Westerhof, Lankhaar and Westerhof 2009, doi:10.1007/s11517-008-0359-2), whose steady state is p0 at
-    Q0, has decay = exp(-1/(Rd C)), exact for a flow that does not change within a step, gain = Rd (1 - decay),
-    resistance = Rp; two elements are Rp = 0. An outlet of which Q0 is demanded has decay = 1: w is added up until it
-    comes. With decay = gain = 0 and the impedance of the lattice's fluid as the resistance waves leave, and the steady
-    state is p0 whatever the resistance, if Q0 is the flow that must come. The filter keeps the wave that a change of
-    pressure sends into the domain from being answered by a larger one, see `FILTER` in
+    with the flow Q0, `wanted`, that belongs to the pressure p0. Q0 is filtered as Q is: behind a resistance of many
+    times the impedance the filter is slow, and a Q0 that is raised would run ahead of Q. A three-element Windkessel of
+    resistances Rp and Rd and compliance C (Westerhof, Lankhaar and Westerhof 2009, doi:10.1007/s11517-008-0359-2),
+    whose steady state is p0 at Q0, has decay = exp(-1/(Rd C)), exact for a flow that does not change within a step,
+    gain = Rd (1 - decay), resistance = Rp; two elements are Rp = 0. An outlet of which Q0 is demanded has decay = 1: w
+    is added up until it comes. With decay = gain = 0 and the impedance of the lattice's fluid as the resistance waves
+    leave, and the steady state is p0 whatever the resistance, if Q0 is the flow that must come. The filter keeps the
+    wave that a change of pressure sends into the domain from being answered by a larger one, see `FILTER` in
     :mod:`solver.run.boundary_schedule`.
 
     Parameters
     ----------
     flow : Q, that left through the outlet in the step, lattice units.
     wanted : Q0.
-    state : filtered flow Qf and stored pressure w before the step, w in drho.
+    state : filtered excess E and stored pressure w before the step, w in drho.
     rule : alpha, decay, gain and resistance, a row of :attr:`OutletFeedback.rule`.
     """
-    filtered = state[0] + rule[0] * (flow - state[0])
-    stored = rule[1] * state[1] + rule[2] * (filtered - wanted)
-    return filtered, stored, stored + rule[3] * (filtered - wanted)
+    excess = state[0] + rule[0] * (flow - wanted - state[0])
+    stored = rule[1] * state[1] + rule[2] * excess
+    return excess, stored, stored + rule[3] * excess
 
 
 @cache

@@ -40,11 +40,9 @@ FILTER = 0.1
 waves alone, lets the flow oscillate from step to step at small tau, 0.2 does not down to tau = 0.505."""
 GAIN, DAMPING = 0.05, 1.0
 """Of a demanded flow: pressure added up in a step, and added at once, over the impedance times the missing flow."""
-LEAST_PROXIMAL, MOST_PROXIMAL = 0.1, 10.0
-"""Proximal resistance r over the impedance of the lattice's fluid, outside of which more than four fifths of a pressure
-wave, (r - 1)/(r + 1), return from the outlet."""
-CYCLES_PER_CONSTANT = 3.0
-"""Time constants that a run should last."""
+MOST_FOLLOWED = 50_000
+"""Parts of a cycle, at most, in which a Windkessel's pressure is followed beforehand: of more steps some are taken
+together, so that a cycle of tens of millions does not take minutes."""
 
 
 @dataclass(frozen=True)
@@ -200,8 +198,8 @@ def make_boundary_schedule(
     ramp_s: float,
     period_s: float | None,
     coupled_mmhg_s_ml: Mapping[str, float] | None = None,
-) -> tuple[BoundarySchedule, list[str]]:
-    """Conditions in lattice units, and what had to be said about them.
+) -> BoundarySchedule:
+    """Conditions in lattice units.
 
     Parameters
     ----------
@@ -247,7 +245,7 @@ def make_boundary_schedule(
     if outlets:
         waves_leave = period_s is None and bool(inlets)
         boundary_schedule = replace(boundary_schedule, outlet_feedback=_outlet_feedback(without_feedback, waves_leave))
-    return boundary_schedule, warnings_of(boundary_schedule, settings.cycles)
+    return boundary_schedule
 
 
 def _require_one_row(profiles: Mapping[str, Profile], coupled: Mapping[str, float]) -> None:
@@ -326,11 +324,18 @@ def feedback_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> tu
     return FILTER / (1 + (gain + resistance) / impedance_mmhg_s_ml), decay, gain, resistance
 
 
-def _excess_ml_s(boundary_schedule: BoundarySchedule, outlet: Outlet, times: Reals) -> Reals:
+def excess_ml_s(boundary_schedule: BoundarySchedule, outlet: Outlet, times: Reals) -> Reals:
     """Expected flow through an outlet at times less its mean."""
     return (boundary_schedule.waveforms.flow_ml_s(times) - boundary_schedule.waveforms.mean_ml_s) * (
         outlet.fraction or 0.0
     )
+
+
+def followed(boundary_schedule: BoundarySchedule) -> tuple[int, float]:
+    """Number and length, s, of the equal parts of a cycle in which a Windkessel's pressure is followed beforehand."""
+    assert boundary_schedule.period_s is not None
+    count = min(round(boundary_schedule.period_s / boundary_schedule.units.dt_s), MOST_FOLLOWED)
+    return count, boundary_schedule.period_s / count
 
 
 def _start_mmhg(boundary_schedule: BoundarySchedule, outlet: Outlet) -> float:
@@ -339,56 +344,14 @@ def _start_mmhg(boundary_schedule: BoundarySchedule, outlet: Outlet) -> float:
     It is such that the one at the end of the ramp is expected to be that of the cycles to come, so that these repeat
     soon; none where a long ramp forgets it, or the flow is steady.
     """
-    each, dt_s = outlet.windkessel, boundary_schedule.units.dt_s
+    each = outlet.windkessel
     if not each or not boundary_schedule.period_s or boundary_schedule.ramp_s > each.time_constant_s:
         return 0.0
-    steps, raising = round(boundary_schedule.period_s / dt_s), round(boundary_schedule.ramp_s / dt_s)
+    steps, dt_s = followed(boundary_schedule)
+    raising = round(boundary_schedule.ramp_s / dt_s)
     cycle, ramp = (np.arange(1, count + 1, dtype=np.float64) * dt_s for count in (steps, raising))
-    wanted = each.periodic_mmhg(_excess_ml_s(boundary_schedule, outlet, cycle), dt_s)[(raising - 1) % steps]
+    wanted = each.periodic_mmhg(excess_ml_s(boundary_schedule, outlet, cycle), dt_s)[(raising - 1) % steps]
     if not raising:
         return float(wanted)
-    flow = _excess_ml_s(boundary_schedule, outlet, ramp) * raised(ramp, boundary_schedule.ramp_s)
+    flow = excess_ml_s(boundary_schedule, outlet, ramp) * raised(ramp, boundary_schedule.ramp_s)
     return float((wanted - each.stored_mmhg(flow, dt_s, 0.0)[-1]) / each.decay(raising * dt_s))
-
-
-def _expected_mmhg(boundary_schedule: BoundarySchedule, name: str) -> tuple[float, float]:
-    """Least and largest pressure that is expected at an outlet over a cycle."""
-    outlet, dt_s = boundary_schedule.outlets[name], boundary_schedule.units.dt_s
-    if waveform := boundary_schedule.waveforms.pressure_mmhg.get(name):
-        low, high = np.array(waveform.extremes) - waveform.mean + outlet.pressure_mmhg
-        return float(low), float(high)
-    if not (outlet.windkessel and boundary_schedule.period_s):
-        return outlet.pressure_mmhg, outlet.pressure_mmhg
-    times = np.arange(1, round(boundary_schedule.period_s / dt_s) + 1, dtype=np.float64) * dt_s
-    flow, each = _excess_ml_s(boundary_schedule, outlet, times), outlet.windkessel
-    oscillatory_mmhg = each.periodic_mmhg(flow, dt_s) + each.proximal_mmhg_s_ml * flow
-    return outlet.pressure_mmhg + float(oscillatory_mmhg.min()), outlet.pressure_mmhg + float(oscillatory_mmhg.max())
-
-
-def deviation_pa(boundary_schedule: BoundarySchedule) -> float:
-    """Largest deviation of an outlet's pressure, as expected over a cycle, from that which is zero on the lattice."""
-    expected = [each for name in boundary_schedule.outlets for each in _expected_mmhg(boundary_schedule, name)]
-    return max((abs(each * PASCAL_PER_MMHG - boundary_schedule.reference_pa) for each in expected), default=0.0)
-
-
-def warnings_of(boundary_schedule: BoundarySchedule, cycles: int) -> list[str]:
-    """What to repair at outlets, in a run of at most so many cycles."""
-    warnings = []
-    behind = {name: outlet.windkessel for name, outlet in boundary_schedule.outlets.items() if outlet.windkessel}
-    for name, each in behind.items():
-        ratio = each.proximal_mmhg_s_ml / (impedance := boundary_schedule.impedance_mmhg_s_ml(name))
-        if ratio and not LEAST_PROXIMAL <= ratio <= MOST_PROXIMAL:
-            warnings.append(
-                f"solve.outlets.{name}: the proximal resistance {each.proximal_mmhg_s_ml:.3g} mmHg s/mL is {ratio:.2g} "
-                f"times the impedance of the lattice's fluid ({impedance:.3g}), which sends most of a wave back; "
-                f"{LEAST_PROXIMAL:g} to {MOST_PROXIMAL:g} times is good: change proximal_mmhg_s_ml, or"
-                " solve.lattice_speed, to which the impedance is inversely proportional"
-            )
-        lasts_s = cycles * (boundary_schedule.period_s or np.inf)
-        if each.time_constant_s * CYCLES_PER_CONSTANT > lasts_s:
-            warnings.append(
-                f"solve.outlets.{name}: the time constant {each.time_constant_s:.3g} s of its Windkessel is long for "
-                f"{cycles} cycles of {boundary_schedule.period_s:.3g} s; raise solve.cycles to "
-                f"{np.ceil(CYCLES_PER_CONSTANT * each.time_constant_s / (boundary_schedule.period_s or 1)):.0f}"
-            )
-    return warnings

@@ -13,11 +13,11 @@ from math import ceil
 
 import numpy as np
 
-from solver.run.boundary_schedule import warnings_of
 from solver.run.checkpoint import Arrays
 from solver.run.convergence import Reals, signals, slope
 from solver.run.fluctuation import Fluctuation
 from solver.run.monitor import Monitor, Row, last_cycles_differ
+from solver.run.outlet_pressures import warnings_of
 from solver.run.plan import Plan
 from solver.run.schedule import Schedule
 from solver.run.settings import SolveSettings

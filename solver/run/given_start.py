@@ -53,11 +53,10 @@ class GivenFlow:
         return None, Start("given")
 
     def _at_outlets(self, simulation: Run, drho: Reals) -> NDArray[np.float64]:
-        """Filtered flow and stored pressure of each outlet with feedback, (M, 2)."""
+        """Filtered excess of the flow and stored pressure of each outlet with feedback, (M, 2)."""
         schedule, nodes = simulation.plan.at_full_flow().boundary_schedule, simulation.nodes
         feedback, held = schedule.outlet_feedback, schedule.at(0, 1)[0]
         state = feedback.start.copy()
-        state[:, 0] = held[feedback.column + 1]
         for k, (opening, column) in enumerate(zip(feedback.opening, feedback.column, strict=True)):
             outlet = schedule.outlets[schedule.openings[opening].name]
             if outlet.demanded:

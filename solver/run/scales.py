@@ -7,9 +7,10 @@ from math import floor, lcm, log2
 from solver.boundary.windkessel import PASCAL_S_M3_PER_MMHG_S_ML
 from solver.domain.nodes import Nodes
 from solver.kernels.storage import GOOD_FP16_MARGIN, LEAST_FP16_MARGIN, fp16_margin
-from solver.run.boundary_schedule import BoundarySchedule, deviation_pa, make_boundary_schedule
+from solver.run.boundary_schedule import BoundarySchedule, make_boundary_schedule
 from solver.run.exchange import Surroundings
 from solver.run.expected_flow import ExpectedFlow
+from solver.run.outlet_pressures import deviation_pa, warnings_of
 from solver.run.schedule import moments_per_cycle, rows_per_cycle
 from solver.run.settings import SolveSettings
 from solver.run.units import Units, choose_units
@@ -84,12 +85,13 @@ def choose_scales(
             FASTER * max((_pulse_m_s(nodes, name, each, settings) for name, each in coupled.items()), default=0.0),
         )
         ramp_s = _ramp_s(settings, flow, units)
-        schedule, said = make_boundary_schedule(nodes, settings, flow.waveforms, units, ramp_s, flow.period_s, coupled)
+        schedule = make_boundary_schedule(nodes, settings, flow.waveforms, units, ramp_s, flow.period_s, coupled)
         pressure_pa = flow.along_pa + deviation_pa(schedule)
         if surroundings and flow.period_s:
             moments = _with_factors(moments, flow.period_s / units.dt_s)
     if settings.precision == "fp16":
         warnings += _check_fp16(units, flow)
+    said = warnings_of(schedule, settings.cycles)
     return Scales(units, ramp_s, schedule, pressure_pa, notes, warnings, said)
 
 

@@ -33,7 +33,7 @@ SAMPLES = 400
 INCOMPRESSIBLE = 1e-3
 """Of a time step: one at which the sound is so much faster that 10^-6 of any loss is left."""
 LEAST_HARMONIC = 0.01
-"""Part of the largest first harmonic of all openings, below which that of an outlet says nothing."""
+"""Part of the largest first harmonic or mean flow of all openings, below which that of an outlet says nothing."""
 PASCAL_S_M3 = 1e6 * PASCAL_PER_MMHG
 """One mmHg s/mL."""
 
@@ -96,7 +96,7 @@ class Pulse:
         found, whole = (self.harmonics(dt_s * part, count) for part in (1.0, INCOMPRESSIBLE))
         wave = np.exp(2j * np.pi * np.outer(np.arange(1, count + 1), np.arange(SAMPLES) / SAMPLES))
         peaks = [(self.mean_m3_s + (each @ wave).real.T).max(axis=0) for each in (found, whole)]
-        least = LEAST_HARMONIC * np.abs(whole[:, 0]).max()
+        least = LEAST_HARMONIC * max(np.abs(whole[:, 0]).max(), np.abs(self.mean_m3_s).max())
         return {
             opening.name: Loss(
                 float(1 - abs(found[k, 0] / whole[k, 0])),

@@ -63,7 +63,7 @@ def between(
     coupled = dict.fromkeys(ends, IMPEDANCE / PASCAL_S_M3_PER_MMHG_S_ML)
     wanted = settings(inlets={"in": InletSettings(0.0, None, "parabolic")}, outlets={"*": OutletSettings(0.0)})
     given = Waveforms({"in": steady(0.0)}, {})
-    plain, _ = make_boundary_schedule(nodes, wanted, given, units, 0.0, period_s, coupled)
+    plain = make_boundary_schedule(nodes, wanted, given, units, 0.0, period_s, coupled)
     schedule = plain.with_friction((), resistances_to_caps(nodes, units.tau))
     caps = tuple(Cap(opening, node, constant(0.0), constant(0.0)) for opening, node in ends.items())
     lattice = build_lattice(

@@ -53,7 +53,7 @@ class Naive(TextbookSolver):
         self.nodes, self.inlet_weight, self.outlet_feedback = nodes, inlet_weight, outlet_feedback
         self.columns = np.arange(len(nodes.openings) + 1) if columns is None else columns
         self.entered = np.zeros(len(nodes.openings))
-        self.filtered, self.stored = outlet_feedback.start.T.copy() if outlet_feedback else (None, None)
+        self.excess, self.stored = outlet_feedback.start.T.copy() if outlet_feedback else (None, None)
         neighbours = Neighbours(nodes)
         self.neighbour = np.array([neighbours.along(i) for i in range(nodes.q)])
         patch = np.array(("", *nodes.patches))[nodes.wall_link_patch]
@@ -117,10 +117,9 @@ class Naive(TextbookSolver):
         boundary_values = boundary_values.copy()
         alpha, decay, gain, resistance, share, friction = self.outlet_feedback.rule.T
         at, own = self.outlet_feedback.column, -self.entered[self.outlet_feedback.opening]
-        self.filtered += alpha * ((1 - share) * own + share * own.sum() - self.filtered)
-        excess = self.filtered - boundary_values[at + 1]
-        self.stored = decay * self.stored + gain * excess
-        boundary_values[at] += self.stored + resistance * excess - friction * own
+        self.excess += alpha * ((1 - share) * own + share * own.sum() - boundary_values[at + 1] - self.excess)
+        self.stored = decay * self.stored + gain * self.excess
+        boundary_values[at] += self.stored + resistance * self.excess - friction * own
         return boundary_values
 
     def _openings(self, out: NDArray, u: NDArray, rho: NDArray, new: NDArray, boundary_values: NDArray) -> None:

@@ -16,6 +16,7 @@ from solver.boundary.windkessel import PASCAL_PER_MMHG, PROXIMAL_PART, WAVE_SPEE
 from solver.domain.nodes import Nodes, Opening
 from solver.kernels.collision import relaxation_rates
 from solver.run.boundary_schedule import DAMPING, FILTER, GAIN, make_boundary_schedule
+from solver.run.outlet_pressures import warnings_of
 from solver.run.settings import InletSettings, OutletSettings, SolveSettings, WindkesselSettings
 from solver.run.units import Units
 from solver.runtime.errors import StageError
@@ -329,7 +330,8 @@ def planned(outlets, ramp_s=0.0, nodes=None, **changes):
     wanted = settings(outlets, **changes)
     waves = read_waveforms(nodes.openings, wanted)
     period_s = waves.inflow["in"].period_s or next((wave.period_s for wave in waves.pressure_mmhg.values()), None)
-    return make_boundary_schedule(nodes, wanted, waves, UNITS, ramp_s, period_s)
+    schedule = make_boundary_schedule(nodes, wanted, waves, UNITS, ramp_s, period_s)
+    return schedule, warnings_of(schedule, wanted.cycles)
 
 
 def test_resistances_follow_from_pressure_and_split():

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is expected of the pressures at outlets, and outlets of large resistances."""
+
+import logging
+import time
+
+import numpy as np
+import pytest
+
+from solver.run.outlet_pressures import MOST_MMHG, expected_mmhg
+from solver.run.plan import make_plan
+from solver.run.settings import InletSettings, OutletSettings, WindkesselSettings
+from solver.run.solve import solve
+from tests.support.geometries import pipe
+from tests.support.solve_settings import settings
+from tests.support.waveforms import write_waveform
+
+LOG = logging.getLogger("test_outlet_pressures")
+
+
+def wave(folder, period_s, mean_ml_s=0.1, swing_ml_s=0.05):
+    times = np.linspace(0, period_s, 41)
+    flow = mean_ml_s + swing_ml_s * np.sin(2 * np.pi * times / period_s)
+    return {"in": InletSettings(None, write_waveform(folder / "wave.csv", times, flow), "developed")}
+
+
+def short_pipe():
+    return pipe((1, 0, 0), 3.2, 12, 0.3)
+
+
+@pytest.mark.parametrize("proximal", [2e3, 2e5])
+def test_a_steady_flow_comes_to_rest_behind_any_resistance(proximal, tmp_path):
+    """Of 10 to 1,000 times what the pressure of the lattice's waves is: the flow that belongs to the pressure ran ahead
+    of the one that is filtered, so that the first steps lowered the pressure by all of the resistance.
+    """
+    vessels = WindkesselSettings(proximal_mmhg_s_ml=proximal, distal_mmhg_s_ml=10.0)
+    wanted = settings(outlets={"*": OutletSettings(90.0, windkessel=vessels)}, max_steps=None)
+    summary = solve(short_pipe(), wanted, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG)
+    assert summary["state"] == "steady"
+    assert not summary["models"]["fallbacks"]
+    assert summary["max_drho"] < 0.05
+
+
+def test_a_cycle_of_millions_of_steps_is_planned_at_once(tmp_path):
+    """Its pressures are those of a Windkessel of the mean flow that hardly swings: Rp + Rd times the flow."""
+    vessels = WindkesselSettings(proximal_mmhg_s_ml=100.0, distal_mmhg_s_ml=400.0, compliance_ml_mmhg=1e-3)
+    outlets = {"*": OutletSettings(0.0, windkessel=vessels)}
+    wanted = settings(inlets=wave(tmp_path, 400.0), outlets=outlets, max_steps=None)
+    begin = time.process_time()
+    plan = make_plan(short_pipe(), wanted)
+    assert time.process_time() - begin < 20  # followed step by step, minutes
+    assert plan.schedule.cycle > 3e6
+    low, high = expected_mmhg(plan.boundary_schedule, "out")
+    np.testing.assert_allclose((low, high), (500 * 0.05, 500 * 0.15), rtol=2e-3)
+
+
+def test_pressures_that_no_vessel_has_are_told(tmp_path):
+    """Of a mean flow that is a thousandth of its swing, and so of resistances a thousand times too large; those that
+    are given, as the message says, are right.
+    """
+    tiny = wave(tmp_path, 0.5, 1e-4, 0.1)
+    for vessels, told in ((WindkesselSettings(), True), (WindkesselSettings(distal_mmhg_s_ml=500.0), False)):
+        outlets = {"*": OutletSettings(90.0, windkessel=vessels)}
+        plan = make_plan(short_pipe(), settings(inlets=tiny, outlets=outlets, max_steps=None))
+        assert any("which no vessel has" in text for text in plan.warnings) == told
+        assert (np.abs(expected_mmhg(plan.boundary_schedule, "out")).max() > MOST_MMHG) == told
