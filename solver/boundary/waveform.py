@@ -27,6 +27,8 @@ SAME = 0.002
 """Of the largest value, by which the last may differ from the first: three digits. At the end of diastole a flow hardly
 changes, so that a table whose last step is missing differs little there, and its period would be a step too short.
 """
+NO_MEAN = 1e-9
+"""Of the largest value, a mean that is round-off."""
 UNEVEN = 0.25
 """Of a step, by which even steps may differ: times in files are rounded, to a millisecond in steps of 10 or 20."""
 
@@ -134,15 +136,38 @@ def read_inflow(entry: InletSettings) -> Inflow:
     time_s, flow_ml_s = read_samples(path, "flow_ml_s")
     curve = interpolated(time_s, flow_ml_s, entry.interpolation, kept)
     factor = 1.0
-    if not curve.mean > 0:
-        raise StageError(
-            f"waveform {path.name}: its mean flow is {curve.mean:.3g} mL/s; an inlet takes fluid in on average: turn"
-            " its sign, or take this opening as an outlet"
-        )
+    _require_mean(path.name, curve, entry.flow_ml_s)
     if entry.flow_ml_s is not None:
         factor = entry.flow_ml_s / curve.mean
     lowest = entry.pulsatility * float(flow_ml_s.min()) + (1 - entry.pulsatility) * curve.mean
     return Inflow(curve.scaled(factor).pulsating(entry.pulsatility), factor * lowest)
+
+
+def _require_mean(name: str, curve: Curve, scaled_to_ml_s: float | None) -> None:
+    """Check that fluid comes in on average, and that a mean that is scaled is no rounding.
+
+    Raises
+    ------
+    StageError
+        If not.
+    """
+    largest = max(map(abs, curve.extremes))
+    if curve.mean < -NO_MEAN * largest:
+        raise StageError(
+            f"waveform {name}: its mean flow is {curve.mean:.3g} mL/s; an inlet takes fluid in on average: turn"
+            " its sign, or take this opening as an outlet"
+        )
+    if curve.mean <= NO_MEAN * largest:
+        raise StageError(
+            f"waveform {name}: its mean flow is 0; an inlet takes fluid in on average: add a little to all of its"
+            f" flows, {SAME * largest:.2g} mL/s are enough"
+        )
+    if scaled_to_ml_s is not None and curve.mean < SAME / 2 * largest:
+        raise StageError(
+            f"waveform {name}: its mean flow, {curve.mean:.3g} mL/s, is no more than the rounding of its largest,"
+            f" {largest:.3g} mL/s, so that it cannot be scaled to flow_ml_s {scaled_to_ml_s:g}; leave flow_ml_s out,"
+            " and give the waveform in its own units"
+        )
 
 
 def read_pressure(path: Path, interpolation: str = "spline") -> Curve:

@@ -24,6 +24,7 @@ from solver.boundary.waveform import (
 )
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
+from tests.support.waveforms import write_waveform
 
 
 def write(path, rows, columns="time_s,flow_ml_s"):
@@ -255,11 +256,23 @@ def test_waveforms_of_the_project_say_where_they_come_from(path, interpolation):
         ("0,1\n0.5,x\n1,1", r"not a CSV table with the columns"),
         ("0,1\n0.5,nan\n1,1", r"not a finite number"),
         ("0,-1\n0.5,-2\n1,-1", r"mean flow is -1.5 mL/s; an inlet takes fluid in on average"),
+        ("0,0\n0.25,2\n0.5,0\n0.75,-2\n1,0", r"mean flow is 0; .* add a little to all of its flows, 0.004 mL/s"),
     ],
 )
 def test_bad_waveforms_are_refused_with_the_reason(tmp_path, rows, message):
     with pytest.raises(StageError, match=message):
         read_inflow(entry(write(tmp_path / "wave.csv", rows)))
+
+
+def test_a_mean_that_is_no_more_than_rounding_is_not_scaled(tmp_path):
+    """It made 4e6 mL/s of 2 mL/s. The waveform alone, as the message says, is taken."""
+    times = np.linspace(0, 1, 41)
+    flow = 1e-6 + 2 * np.sin(2 * np.pi * times)
+    flow[-1] = flow[0]
+    path = write_waveform(tmp_path / "wave.csv", times, flow)
+    with pytest.raises(StageError, match="cannot be scaled to flow_ml_s 3; leave flow_ml_s out"):
+        read_inflow(entry(path, flow_ml_s=3.0))
+    assert read_inflow(entry(path)).peak_ml_s == pytest.approx(2, rel=0.01)
 
 
 def test_unknown_interpolation_is_refused(tmp_path):
