@@ -198,7 +198,8 @@ def choose_outlets(
         split = fractions[name] if entry.windkessel or entry.flow_fraction else None
         pressure_mmhg = entry.pressure_mmhg + waveforms_mmhg.get(name, 0.0)
         outlets[name] = Outlet(pressure_mmhg, split, behind.get(name), name in demanded)
-    if any(entry.windkessel and entry.windkessel.distal_mmhg_s_ml is not None for entry in entries.values()):
+    known = any(entry.windkessel and entry.windkessel.distal_mmhg_s_ml is not None for entry in entries.values())
+    if known or (behind and len(outlets) > len(behind) + len(demanded)):  # a pressure that is held decides for all
         return _steady(outlets, inflow_ml_s)
     return outlets
 

@@ -325,7 +325,14 @@ def feedback_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> tu
 
 
 def excess_ml_s(boundary_schedule: BoundarySchedule, outlet: Outlet, times: Reals) -> Reals:
-    """Expected flow through an outlet at times less its mean."""
+    """Expected flow through an outlet at times less its mean.
+
+    Parameters
+    ----------
+    boundary_schedule : of the run.
+    outlet : what holds there.
+    times : (T,) in s.
+    """
     return (boundary_schedule.waveforms.flow_ml_s(times) - boundary_schedule.waveforms.mean_ml_s) * (
         outlet.fraction or 0.0
     )

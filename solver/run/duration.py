@@ -204,6 +204,9 @@ def _settling_closed(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, 
         drag_1_s = 1.5 * float(np.linalg.norm(settings.force_n_m3)) / (settings.density_kg_m3 * flow.peak_speed_m_s)
         return replace(Settling.creeping(drag_1_s, viscous_s), spread=LIVELY)
     worn = SETTLING[sum(nodes.periodic)] / viscous_s
-    turned = TURNING * flow.peak_speed_m_s / flow.radius_m if settings.patches else 0.0
+    # a wall that slides on for ever turns nothing over
+    ends = ~np.array(nodes.periodic)
+    walls_m_s = max((float(np.linalg.norm(ends * velocity)) for velocity in flow.moving_m_s.values()), default=0.0)
+    turned = TURNING * walls_m_s / flow.radius_m
     settling = Settling.creeping(worn + turned, viscous_s)
     return replace(settling, spread=TURNED, corrected=CORRECTED_BESIDE) if turned > worn else settling

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flow that is expected before there is a time step: what drives it, its speed, and the pressures that it takes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from solver.domain.nodes import Nodes
 from solver.domain.sections import Sections, find_sections
 from solver.domain.widths import wall_area
 from solver.run.blood import Blood
-from solver.run.expected import leaving_m3_s, peak_speed_m_s
+from solver.run.expected import leaving_m3_s, peak_speed_m_s, speed_at_openings_m_s
 from solver.run.settings import SolveSettings
 from solver.run.sound import Pulse
 from solver.runtime.errors import StageError
@@ -90,7 +91,8 @@ def expect_flow(nodes: Nodes, settings: SolveSettings, blood: Blood) -> tuple[Ex
     radius_m = max((o.radius_mm for o in nodes.openings), default=0.0) * 1e-3 or wall_radius_mm(nodes, slip) * 1e-3
     sections = find_sections(nodes) if inflow else None
     settings = replace(settings, viscosity_pa_s=_viscosity_under_force(settings, blood, radius_m))
-    out = _leaving(nodes, settings, waveforms, sections) if sections else {}
+    mean_out = _leaving(nodes, settings, waveforms, sections) if sections else {}
+    out = _fastest(nodes, settings, waveforms, sections, mean_out) if sections else {}
     flow = ExpectedFlow(
         waveforms=waveforms,
         period_s=period_s,
@@ -107,7 +109,7 @@ def expect_flow(nodes: Nodes, settings: SolveSettings, blood: Blood) -> tuple[Ex
     settings = replace(settings, viscosity_pa_s=float(blood.viscosity_pa_s(flow.shear_rate_1_s)))
     if sections:
         along_pa = _expected_pressure_pa(settings, waveforms, sections, out, period_s) + _work_pa(nodes, settings)
-        pulse = _pulse(nodes, settings, waveforms, sections, out, period_s) if period_s else None
+        pulse = _pulse(nodes, settings, waveforms, sections, mean_out, period_s) if period_s else None
         flow = replace(flow, along_pa=along_pa, pulse=pulse)
     return flow, settings
 
@@ -190,10 +192,40 @@ def _expected_speed(
     return speed
 
 
-def _leaving(nodes: Nodes, settings: SolveSettings, waveforms: Waveforms, sections: Sections) -> dict[int, float]:
-    """What leaves through each opening by its index, m3/s, at the largest flow."""
+def _fastest(
+    nodes: Nodes, settings: SolveSettings, waveforms: Waveforms, sections: Sections, mean_out: dict[int, float]
+) -> dict[int, float]:
+    """The fastest of what leaves at the mean pressures and at the extremes of each pressure that changes, as if these
+    lasted.
+    """
+    curves = waveforms.pressure_mmhg
+    if len(curves) == 0 or sum(opening.role == "outlet" for opening in nodes.openings) == 1:
+        return mean_out
+    found = [mean_out]
+    for curve in curves.values():
+        times = np.arange(WAVEFORM_SAMPLES) / WAVEFORM_SAMPLES * (curve.period_s or 0.0)
+        values = curve.at(times)
+        for time_s in times[[values.argmin(), values.argmax()]]:
+            off_mmhg = {name: float(each.at(np.array([time_s]))[0]) - each.mean for name, each in curves.items()}
+            found.append(_leaving(nodes, settings, waveforms, sections, off_mmhg))
+    return max(found, key=lambda out: speed_at_openings_m_s(nodes.openings, out))
+
+
+def _leaving(
+    nodes: Nodes,
+    settings: SolveSettings,
+    waveforms: Waveforms,
+    sections: Sections,
+    off_mmhg: Mapping[str, float] | None = None,
+) -> dict[int, float]:
+    """What leaves through each opening by its index, m3/s, at the largest flow and the mean pressures, of which those
+    of named outlets are off by so much.
+    """
     viscosity = settings.viscosity_pa_s / settings.density_kg_m3
-    outlets = outlets_of(nodes.openings, settings, waveforms)
+    outlets = {
+        name: replace(each, pressure_mmhg=each.pressure_mmhg + (off_mmhg or {}).get(name, 0.0))
+        for name, each in outlets_of(nodes.openings, settings, waveforms).items()
+    }
     force, density = settings.force_n_m3, settings.density_kg_m3
     return leaving_m3_s(nodes.openings, sections, waveforms.inflow, outlets, density, viscosity, force)
 

@@ -25,6 +25,7 @@ from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings
 from tests.support.geometries import bifurcation, hollow, nodes_from, pipe, round_opening
 from tests.support.shapes import stenosis as stenosed_surface
 from tests.support.stability_matrix import slab
+from tests.support.waveforms import write_waveform
 
 LOG = logging.getLogger("test_expected")
 
@@ -131,6 +132,19 @@ def test_outlets_of_pressures_far_apart_are_as_fast_as_those_pressures_can_make_
     fastest = np.sqrt(2 * 10 * PASCAL_PER_MMHG / DENSITY)
     assert 0.3 * fastest < plan.out_m3_s[2] / (1e-6 * plan.boundary_schedule.openings[2].area_mm2) < fastest
     assert plan.out_m3_s[1] + plan.out_m3_s[2] == pytest.approx(1e-8, rel=1e-6)
+
+
+def test_a_pressure_that_changes_at_one_outlet_counts_at_its_extremes(tmp_path):
+    """As the faster of both that stays; its mean, that of the other outlet, told of no flow between both."""
+    times = np.linspace(0, 1, 41)
+    path = write_waveform(tmp_path / "wave.csv", times, 10 * np.sin(2 * np.pi * times), "pressure_mmhg")
+    inlets = {"in": InletSettings(0.01, None, "parabolic")}
+    speeds = []
+    for left in (OutletSettings(10.0), OutletSettings(-10.0), OutletSettings(0.0, path)):
+        outlets = {"left": left, "right": OutletSettings(0.0)}
+        plan = make_plan(fork(), settings(inlets=inlets, outlets=outlets, max_steps=None))
+        speeds.append(plan.numbers["expected_peak_speed_m_s"])
+    assert speeds[2] == pytest.approx(max(speeds[:2]), rel=0.01)
 
 
 def test_fast_flow_leaves_less_through_the_wider_outlet_than_friction_alone_lets_it(tmp_path):

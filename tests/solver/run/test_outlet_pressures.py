@@ -11,16 +11,16 @@ from solver.run.outlet_pressures import MOST_MMHG, expected_mmhg
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, OutletSettings, WindkesselSettings
 from solver.run.solve import solve
-from tests.support.geometries import pipe
+from tests.support.geometries import bifurcation, pipe
 from tests.support.solve_settings import settings
 from tests.support.waveforms import write_waveform
 
 LOG = logging.getLogger("test_outlet_pressures")
 
 
-def wave(folder, period_s, mean_ml_s=0.1, swing_ml_s=0.05):
+def wave(folder, period_s, mean_ml_s=0.1, oscillatory_ml_s=0.05):
     times = np.linspace(0, period_s, 41)
-    flow = mean_ml_s + swing_ml_s * np.sin(2 * np.pi * times / period_s)
+    flow = mean_ml_s + oscillatory_ml_s * np.sin(2 * np.pi * times / period_s)
     return {"in": InletSettings(None, write_waveform(folder / "wave.csv", times, flow), "developed")}
 
 
@@ -42,7 +42,7 @@ def test_a_steady_flow_comes_to_rest_behind_any_resistance(proximal, tmp_path):
 
 
 def test_a_cycle_of_millions_of_steps_is_planned_at_once(tmp_path):
-    """Its pressures are those of a Windkessel of the mean flow that hardly swings: Rp + Rd times the flow."""
+    """Its pressures are those of a Windkessel of the mean flow that hardly changes: Rp + Rd times the flow."""
     vessels = WindkesselSettings(proximal_mmhg_s_ml=100.0, distal_mmhg_s_ml=400.0, compliance_ml_mmhg=1e-3)
     outlets = {"*": OutletSettings(0.0, windkessel=vessels)}
     wanted = settings(inlets=wave(tmp_path, 400.0), outlets=outlets, max_steps=None)
@@ -54,13 +54,25 @@ def test_a_cycle_of_millions_of_steps_is_planned_at_once(tmp_path):
     np.testing.assert_allclose((low, high), (500 * 0.05, 500 * 0.15), rtol=2e-3)
 
 
-def test_pressures_that_no_vessel_has_are_told(tmp_path):
-    """Of a mean flow that is a thousandth of its swing, and so of resistances a thousand times too large; those that
+def test_pressures_that_no_vessel_has_are_warned_of(tmp_path):
+    """Of a mean flow that is a thousandth of what it varies by, so that resistances are as much too large; those that
     are given, as the message says, are right.
     """
     tiny = wave(tmp_path, 0.5, 1e-4, 0.1)
-    for vessels, told in ((WindkesselSettings(), True), (WindkesselSettings(distal_mmhg_s_ml=500.0), False)):
+    for vessels, warned in ((WindkesselSettings(), True), (WindkesselSettings(distal_mmhg_s_ml=500.0), False)):
         outlets = {"*": OutletSettings(90.0, windkessel=vessels)}
         plan = make_plan(short_pipe(), settings(inlets=tiny, outlets=outlets, max_steps=None))
-        assert any("which no vessel has" in text for text in plan.warnings) == told
-        assert (np.abs(expected_mmhg(plan.boundary_schedule, "out")).max() > MOST_MMHG) == told
+        assert any("which no vessel has" in text for text in plan.warnings) == warned
+        assert (np.abs(expected_mmhg(plan.boundary_schedule, "out")).max() > MOST_MMHG) == warned
+
+
+def test_a_windkessel_begins_at_the_pressure_that_another_outlet_holds():
+    """Behind a resistance for 90 mmHg at half of the flow 10 mmHg let a ninth of that through. It began at 90 mmHg, and
+    emptied itself into the other outlet at five times the speed of the flow.
+    """
+    outlets = {"left": OutletSettings(90.0, windkessel=WindkesselSettings(), flow_fraction=0.5)}
+    nodes = bifurcation(6.0, ((5.0, 40.0), (5.0, -40.0)), 6.0, np.eye(3), 0.2)
+    for held, part in ((10.0, 0.5 / 9), (90.0, 0.5)):
+        plan = make_plan(nodes, settings(outlets=outlets | {"right": OutletSettings(held)}))
+        left = plan.boundary_schedule.outlets["left"]
+        assert (left.pressure_mmhg, left.fraction) == pytest.approx((held, part), rel=1e-9)
