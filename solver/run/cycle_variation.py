@@ -3,13 +3,14 @@
 though what drives it does not. It is recognised, and its phases are averaged over cycles.
 
 The difference between successive cycles of a flow that becomes periodic falls by about the same factor in each. Where
-it falls so slowly that it would not be small enough by the end of an average over cycles, they are averaged. Where
-what is averaged then changes in one direction, half of that change counts as its error.
+it falls so slowly that it would not be small enough by the end of an average over cycles, they are averaged; but not
+where far more cycles were expected to be wanted, and it falls evenly: such a flow settles. Where what is averaged then
+changes in one direction, half of that change counts as its error.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import ceil
+from math import ceil, inf, log
 
 import numpy as np
 
@@ -24,6 +25,10 @@ from solver.run.settings import SolveSettings
 
 COMPARED = 3
 """Differences between successive cycles that are looked at."""
+
+EVENLY = 2.0
+"""Times the least of the logarithmic falls from one of these to the next, below which the largest is where they fall
+evenly."""
 
 LEAST_CYCLES = 4
 """That an average is taken over, at least: its standard error is half of what cycles vary by."""
@@ -52,14 +57,41 @@ def only_varies(monitor: Monitor, settings: SolveSettings, step: int, raised_s: 
     if within != monitor.plan.schedule.cycle or first_s < raised_s:
         return False
     more = cycles_of_mean(monitor.plan.schedule, settings, cycle)
-    found = [each for back in reversed(range(COMPARED)) if (each := monitor.periodicity(back))]
+    found = _differences(monitor)
     tolerance = settings.periodic_tolerance
     if more < LEAST_CYCLES or len(found) < COMPARED or found[-1]["velocity"] <= tolerance:
+        return False
+    if monitor.plan.schedule.short and _falls_evenly([each["velocity"] for each in found]):
         return False
     return all(
         now <= tolerance or (name in found[0] and _stays_above(tolerance, more, found[0][name], now))
         for name, now in found[-1].items()
     )
+
+
+def _differences(monitor: Monitor) -> list[dict[str, float]]:
+    """The last differences between successive cycles, by what differs: `COMPARED` of them where there are so many."""
+    return [each for back in reversed(range(COMPARED)) if (each := monitor.periodicity(back))]
+
+
+def _falls_evenly(differences: list[float]) -> bool:
+    """Whether each difference is less than the one before by about the same part, as those of a flow that settles."""
+    falls = -np.diff(np.log(np.maximum(differences, 1e-300)))
+    return bool(falls.min() > 0 and falls.max() < EVENLY * falls.min())
+
+
+def cycles_to_repeat(monitor: Monitor, tolerance: float) -> float:
+    """Cycles until the last differences between successive cycles have all fallen to a tolerance, if they fall on as
+    they do; infinite where one that is larger does not, or there are too few.
+    """
+    found, wanted = _differences(monitor), 0.0
+    if len(found) < 2:
+        return inf
+    for name, now in found[-1].items():
+        if now > tolerance:
+            fall = log(found[0].get(name, now) / now) / (len(found) - 1)
+            wanted = max(wanted, log(now / tolerance) / fall if fall > 0 else inf)
+    return wanted
 
 
 def _stays_above(tolerance: float, cycles: int, first: float, last: float) -> bool:

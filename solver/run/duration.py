@@ -34,6 +34,8 @@ takes to cross the domain. In a cube on 24^3 nodes that fluctuates, at a Reynold
 TURN = 0.01
 """Part of the viscous time that a flow-through time of a closed domain is at least."""
 
+SHORT = 2.0
+"""Times the cycles that a run may have, beyond which too few are told of: that a flow repeats is known to a factor."""
 MOST_TIMES, MOST_MEANS, LEAST_LIMIT = 10, 2, 1_000_000
 """Times the steps that are expected, times the flow-through times in which the mean of a flow that fluctuates ends, and
 steps: the most of these is where a steady run ends that no setting does."""
@@ -101,6 +103,12 @@ def expect_duration(
     schedule = make_schedule(settings, units.dt_s, viscous_steps, flow.period_s, inflow_at_rows, crossing_steps, most)
     expected_steps = _whole_steps(steps, schedule)
     from_coarse = settling.from_coarse_s(across / 2, tolerance) / units.dt_s
+    if schedule.cycle and (cycles := ceil(steps / schedule.cycle) + 1) > SHORT * settings.cycles:
+        schedule = replace(schedule, short=True)
+        few.append(
+            f"about {cycles} cycles of {flow.period_s:.3g} s are expected until the flow repeats, above solve.cycles"
+            f" {settings.cycles}; raise it"
+        )
     if flow.period_s is None and expected_steps > schedule.last:
         few.append(
             f"about {expected_steps} steps are expected until the flow is steady, above solve.max_steps "

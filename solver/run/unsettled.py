@@ -2,11 +2,13 @@
 """What is said of a flow that has not settled: on its way, and when the time of its run was up."""
 
 from collections.abc import Sequence
+from math import ceil
 
 import numpy as np
 
 from solver.run import time_left
 from solver.run.convergence import BALANCE, MARGIN, Watch
+from solver.run.cycle_variation import cycles_to_repeat
 from solver.run.fluctuation import MEAN_BALANCE
 from solver.run.monitor import Monitor, Row, last_cycles_differ
 from solver.run.plan import Plan
@@ -38,9 +40,11 @@ def shortfall(
     mean_rows : rows of the mean of a flow that only fluctuates by now; none of another.
     """
     if schedule.cycle:
+        more = MARGIN * cycles_to_repeat(monitor, settings.periodic_tolerance)
+        to = f" to {settings.cycles + ceil(more)}" if np.isfinite(more) else ""
         return (
             f"not periodic: {last_cycles_differ(monitor)} (at most {settings.periodic_tolerance:.2%} wanted);"
-            f" raise solve.cycles (now {settings.cycles})"
+            f" raise solve.cycles{to} (now {settings.cycles})"
         )
     if mean_rows is not None:
         balance = float(np.mean([row.balance for row in mean_rows]))

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pulses whose cycle is short for the time in which the flow settles: they repeat after many cycles."""
+
+import logging
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from solver.run.settings import InletSettings
+from solver.run.solve import solve
+from tests.support.geometries import pipe
+from tests.support.solve_settings import settings
+from tests.support.waveforms import write_waveform
+
+LOG = logging.getLogger("test_short_cycles")
+
+
+def test_a_flow_that_settles_over_many_cycles_is_not_taken_to_vary(tmp_path):
+    """It was averaged as one that never repeats. With as many cycles as the message says it repeats."""
+    times = np.linspace(0, 0.01, 41)
+    path = write_waveform(tmp_path / "wave.csv", times, 0.1 + 0.05 * np.sin(2 * np.pi * times / 0.01))
+    wanted = settings(inlets={"in": InletSettings(None, path, "plug")}, max_steps=None, cycles=6)
+    nodes = pipe((1, 0, 0), 6.2, 20, 0.2)
+    summary = solve(nodes, wanted, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG)
+    assert summary["state"] == "unsettled"
+    said = re.search(r"raise solve.cycles to (\d+) \(now 6\)", summary["unsettled"])
+    assert said
+    enough = replace(wanted, cycles=int(said[1]))
+    assert solve(nodes, enough, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG)["state"] == "periodic"
