@@ -38,6 +38,11 @@ Reals = NDArray[np.float64]
 FILTER = 0.1
 """Part of a change of the flow that a pressure without resistance would follow in a step: 1, with the impedance of
 waves alone, lets the flow oscillate from step to step at small tau, 0.2 does not down to tau = 0.505."""
+STORED, FAST = 0.03, 0.3
+"""A filtered outlet feeds a wave where the pressure that it stores of an excess in a step is more than alpha times its
+proximal resistance: `STORED` of the impedance more is stored at most, which friction in the vessel takes. Its
+compliance is then that of 5 to 20 layers of the lattice's fluid at least. It holds where less than the part `FAST` of
+what is stored is lost in a step: what is lost sooner is none."""
 GAIN, DAMPING = 0.05, 1.0
 """Of a demanded flow: pressure added up in a step, and added at once, over the impedance times the missing flow."""
 MOST_FOLLOWED = 50_000
@@ -319,8 +324,11 @@ def feedback_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> tu
     """
     decay, gain, resistance = 1.0, GAIN * impedance_mmhg_s_ml, DAMPING * impedance_mmhg_s_ml
     if each := outlet.windkessel:
-        decay = each.decay(dt_s)
-        gain, resistance = (1 - decay) * each.distal_mmhg_s_ml, each.proximal_mmhg_s_ml
+        decay, resistance = each.decay(dt_s), each.proximal_mmhg_s_ml
+        most = (FILTER * resistance / (resistance + impedance_mmhg_s_ml) + STORED) * impedance_mmhg_s_ml
+        if 1 - decay < FAST:
+            decay = max(decay, 1 - most / each.distal_mmhg_s_ml)
+        gain = (1 - decay) * each.distal_mmhg_s_ml
     return FILTER / (1 + (gain + resistance) / impedance_mmhg_s_ml), decay, gain, resistance
 
 
