@@ -25,6 +25,7 @@ from solver.run import expected
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, OutletSettings
 from solver.run.solve import solve
+from solver.runtime.errors import StageError
 from tests.support.solve_settings import DENSITY, VISCOSITY, settings
 from tests.support.stability_matrix import of_shape
 
@@ -35,20 +36,19 @@ LOG = logging.getLogger("fork_split")
 def measured(rng: np.random.Generator) -> dict[str, Any]:
     """A fork: parts of the inflow that leave to the right, and peak speeds, m/s."""
     d = DIAMETER_MM
+    across = [d * float(part) for part in rng.uniform(0.45, 0.95, 2)]
     daughters = [
         {
             "name": name,
-            "diameter_mm": d * rng.uniform(0.45, 0.95),
+            "diameter_mm": across_mm,
             "length_mm": d * rng.uniform(1.5, 4),
             "angle_deg": rng.uniform(20, 70),
         }
-        for name in ("left", "right")
+        for name, across_mm in zip(("left", "right"), across, strict=True)
     ]
     shape = {"shape": "bifurcation", "diameter_mm": d, "length_mm": d * rng.uniform(1.5, 2.5), "daughters": daughters}
     reynolds, apart_mmhg = float(np.exp(rng.uniform(np.log(3), np.log(400)))), float(rng.choice([0, 0, 0.3, 1.0]))
-    nodes = of_shape(shape | {"direction": rng.standard_normal(3).tolist()})(
-        min(each["diameter_mm"] for each in daughters) / ACROSS
-    )
+    nodes = of_shape(shape | {"direction": rng.standard_normal(3).tolist()})(min(across) / ACROSS)
     flow_ml_s = reynolds * VISCOSITY / DENSITY * np.pi * d * 1e-3 / 4 * 1e6
     outlets = {"left": OutletSettings(apart_mmhg), "right": OutletSettings(0.0)}
     wanted = settings(inlets={"inlet": InletSettings(flow_ml_s, None, "developed")}, outlets=outlets, max_steps=None)
@@ -93,7 +93,11 @@ def main() -> None:
     logging.basicConfig(level=logging.ERROR)
     rng, found = np.random.default_rng(options.seed), []
     for _ in range(options.count):
-        found.append(measured(rng))
+        try:
+            found.append(measured(rng))
+        except StageError as error:  # branches too short to be told apart
+            LOG.error("%s", error)
+            continue
         print(json.dumps(found[-1]), flush=True)
         record = {**provenance(options), "seed": options.seed, "forks": found}
         file = options.json or default_file("fork-split", record["hardware"])

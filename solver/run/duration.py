@@ -197,8 +197,8 @@ def _widens(nodes: Nodes, sections: Sections) -> bool:
 
 
 def _leaving_m_s(nodes: Nodes, out_m3_s: Mapping[int, float]) -> float:
-    """Mean speed at all outlets together."""
-    outlets = [k for k, opening in enumerate(nodes.openings) if opening.role == "outlet"]
+    """Mean speed at all openings together through which fluid leaves."""
+    outlets = [k for k in range(len(nodes.openings)) if out_m3_s[k] > 0]
     return sum(out_m3_s[k] for k in outlets) / (1e-6 * sum(nodes.openings[k].area_mm2 for k in outlets))
 
 

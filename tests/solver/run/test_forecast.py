@@ -19,7 +19,7 @@ from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES
 from solver.run import forecast
 from solver.run.plan import make_plan
-from solver.run.settings import InletSettings, PatchSettings
+from solver.run.settings import InletSettings, OutletSettings, PatchSettings
 from solver.run.setup import likely_in_words, likely_steps
 from solver.run.solve import solve
 from solver.runtime import memory
@@ -27,7 +27,7 @@ from solver.runtime.errors import StageError
 from solver.runtime.memory import available_bytes
 from tests.solver.boundary.test_moving_walls import patched
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, pipe_case, settings
-from tests.support.geometries import closed_box, pipe, plates, step
+from tests.support.geometries import bifurcation, closed_box, pipe, plates, step
 from tests.support.simulator import simulated
 from tests.support.stability_matrix import of_shape
 from tests.support.variants import some
@@ -131,6 +131,18 @@ def test_a_cavity_takes_the_steps_that_were_expected(reynolds, tmp_path):
     summary = solve(nodes, wanted, tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", LOG)
     assert summary["state"] == "steady"
     assert summary["numbers"]["ramp_s"] > 0
+    require_near(summary)
+
+
+def test_a_vessel_with_an_outlet_that_flows_in_takes_the_steps_that_were_expected(tmp_path):
+    """What leaves is fast at the one outlet through which it does; of both the net flow told of a slow one, and of an
+    eddy that no vessel had.
+    """
+    nodes = bifurcation(6.0, ((5.0, 40.0), (5.0, -40.0)), 8.0, np.eye(3), 0.3)
+    outlets = {"left": OutletSettings(0.3), "right": OutletSettings(0.0)}
+    wanted = settings(inlets={"in": InletSettings(0.3, None, "developed")}, outlets=outlets)
+    summary = solve(nodes, wanted, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG)
+    assert summary["openings"]["left"]["flow_ml_s"] * summary["openings"]["right"]["flow_ml_s"] < 0
     require_near(summary)
 
 
