@@ -49,7 +49,10 @@ BENT_RADII, LEAST_SECTIONS = 2.0, 6
 ASIDE_RADII = 0.25
 """And no farther than where a section's middle lies so far aside of the vessel's axis: the tip is none of a tube."""
 MOST_NEARER_RADII, LEAST_NEARER_AREA, MOST_NEARER_AREA = 2.0, 0.97, 1.1
-"""It is moved so far at most, and not to where its section is so many times as large: there something else begins."""
+"""It is moved so far at most; not to where its section is smaller than that part of the vessel's, as in the tip; and not
+to where it is so many times as large as the vessel's if that goes on to widen as behind: there something else begins."""
+WIDENING_RADII, MOST_WIDENING = 1.0, 0.1
+"""How the vessel widens follows from what lies so far behind: by so much of its radius over a radius at most."""
 MERGED_AREA = 2.0
 """A section larger than this many times the cut's has merged with another vessel and says nothing of the axis."""
 TAPERED = 1.5
@@ -136,21 +139,30 @@ def _moved_outwards(field: Volume, cut: Cut, behind: list[_Section], radius: flo
     The axis goes on as a parabola through the centroids of the sections behind, the new ones among them.
     """
     round_enough = roundness * _section(field, cut.centre_mm, -cut.normal, radius).roundness
-    tube_mm2, alone = _tube_area(behind), _alone(behind)[: int(BENT_RADII / STEP_RADII) + 1][::-1]
+    tube_mm2, alone = _tube_area(behind), _alone(behind, MOST_FULL_AREA)[: int(BENT_RADII / STEP_RADII) + 1][::-1]
     if len(alone) < LEAST_SECTIONS:
         return cut
     way = STEP_RADII * np.arange(1 - len(alone), 1.0)
     middles = np.array([section.centroid_mm for section in alone])
+    areas = np.array([section.area_mm2 for section in alone])
+    known = len(way)
     cut = replace(cut, bend_per_mm=_axis_at(way, middles, 0.0).bend_per_mm)
     while way[-1] < MOST_NEARER_RADII:
         here = way[-1] + NEARER_STEP
         ahead = _axis_at(way, middles, here)
         section = _section(field, ahead.centre_mm, ahead.normal, radius)
-        large = LEAST_NEARER_AREA <= section.area_mm2 / tube_mm2 <= MOST_NEARER_AREA
+        usual_mm2, _ = _areas_at(way, areas, here)
+        _, widest_mm2 = _areas_at(way[:known], areas[:known], here)
+        large = (
+            LEAST_NEARER_AREA * max(usual_mm2, tube_mm2)
+            <= section.area_mm2
+            <= MOST_NEARER_AREA * max(widest_mm2, tube_mm2)
+        )
         aside_mm = np.linalg.norm(section.centroid_mm - ahead.centre_mm)
         if not (section.whole and large and section.roundness >= round_enough and aside_mm <= ASIDE_RADII * radius):
             break
         way, middles = np.append(way, here), np.concatenate([middles, [section.centroid_mm]])
+        areas = np.append(areas, section.area_mm2)
         cut = replace(ahead, centre_mm=section.centroid_mm)
     return cut
 
@@ -162,6 +174,15 @@ def _axis_at(way: NDArray[np.float64], middles: NDArray[np.float64], here: float
     speed = float(np.linalg.norm(curve[1]))
     normal = curve[1] / speed
     return Cut(curve[0], normal, 2 * (curve[2] - curve[2] @ normal * normal) / speed**2)
+
+
+def _areas_at(way: NDArray[np.float64], areas: NDArray[np.float64], here: float) -> tuple[float, float]:
+    """Area of the vessel over its last radius, and at some way beyond if it goes on to widen as it does there."""
+    near = way >= way[-1] - WIDENING_RADII
+    radii, aside = np.sqrt(areas[near]), way[near] - way[near].mean()
+    widening = float((radii * aside).sum() / (aside**2).sum() / radii.mean())
+    wider = 1 + np.clip(widening, 0.0, MOST_WIDENING) * (here - way[near].mean())
+    return float(radii.mean() ** 2), float((radii.mean() * wider) ** 2)
 
 
 def cut_behind(field: Volume, face: Cut, radius_mm: float, cut_radii: float) -> Cut | None:
@@ -341,8 +362,8 @@ def _centroids_behind(sections: list[_Section], first: int) -> NDArray[np.float6
     return np.array([section.centroid_mm for section in _alone(sections[first:])])
 
 
-def _alone(behind: list[_Section]) -> list[_Section]:
+def _alone(behind: list[_Section], merged: float = MERGED_AREA) -> list[_Section]:
     """Sections until the vessel merges with another; the first counts in any case."""
-    most = MERGED_AREA * behind[0].area_mm2
+    most = merged * behind[0].area_mm2
     other = (k for k, section in enumerate(behind) if k and (not section.whole or section.area_mm2 > most))
     return behind[: next(other, None)]

@@ -3,8 +3,8 @@
 
 Blur, and the smoothing of the wall, round a blunt end off over one to two voxels, which are up to a radius of a thin
 vessel. No section there is as large as the vessel, though the vessel was. A tube with the section of the cut takes the
-place of the tip, bent as the vessel is; with the same volume it is shorter than the tip. An end that tapers is no tube,
-and what is cut off there is lost.
+place of the tip, bent as the vessel is, or straight where a flat tip leans against that; with the same volume it is
+shorter than the tip. An end that tapers is no tube, and what is cut off there is lost.
 """
 
 import logging
@@ -19,7 +19,7 @@ from pipeline.files.mesh import Mesh, words_mm
 from pipeline.geometry.branches.faded_ends import LumenImage
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.surface.clip import open_edges
-from pipeline.geometry.surface.extension import extend, mean_edge_mm, place_of_collision
+from pipeline.geometry.surface.extension import STRAIGHT, extend, mean_edge_mm, place_of_collision
 
 MOST_RADII = 0.9
 """The tube with the volume of a tip is no longer, in radii of the vessel: that of half a ball is 2/3, and the cut may
@@ -40,6 +40,8 @@ LEAST_EDGES = 0.25
 BLUNT = 0.58
 """A tip is blunt that fills so much of the cylinder of its height on the cut: half a ball fills 2/3, a paraboloid 1/2,
 a cone 1/3."""
+FLAT = 0.8
+"""A tip is flat that fills so much: its face tells how the vessel goes on, which that of a round one does not."""
 
 
 @dataclass(frozen=True)
@@ -105,31 +107,34 @@ def tip_to_keep(
     length_mm = volume_mm3 / (np.pi * radius_mm**2)
     if float(np.linalg.norm(cut.bend_per_mm)) * radius_mm > MOST_BENT or length_mm > MOST_FADED_RADII * radius_mm:
         return None
-    if _is_blunt(before, after, cut, radius_mm, volume_mm3, voxel_mm):
-        return Tip(opening, volume_mm3, cut.bend_per_mm, record)
+    aslant, filled = _face(before, after, cut, radius_mm, volume_mm3)
+    if length_mm <= MOST_RADII * radius_mm and filled >= BLUNT:
+        for bend in (cut.bend_per_mm, STRAIGHT) if filled >= FLAT else (cut.bend_per_mm,):
+            if radius_mm * np.linalg.norm(aslant + length_mm * bend) <= MOST_LEANING_VOXELS * voxel_mm:
+                return Tip(opening, volume_mm3, bend, record)
     kept = image.goes_on_mm(cut, radius_mm, length_mm) / length_mm if image else 0.0
     return Tip(opening, kept * volume_mm3, cut.bend_per_mm, record) if kept >= LEAST_KEPT else None
 
 
-def _is_blunt(before: Mesh, after: Mesh, cut: Cut, radius_mm: float, volume_mm3: float, voxel_mm: float) -> bool:
-    """Whether a tip is blunt, goes on as the vessel does, and is no longer than a round end is.
+def _face(
+    before: Mesh, after: Mesh, cut: Cut, radius_mm: float, volume_mm3: float
+) -> tuple[NDArray[np.float64], float]:
+    """How much the end of a tip leans against the cut, (3,), in the plane of the cut, and how much the tip fills of the
+    cylinder of its height; nothing where it reaches too far.
 
     Where a plane ends the vessel aslant, as at a bend, the height of the tip is that above a plane as much aslant.
     """
-    length_mm = volume_mm3 / (np.pi * radius_mm**2)
     gone = points_gone(before, after, cut.centre_mm, NEAR_RADII * radius_mm)
     part = before.triangles[gone[before.triangles].all(axis=1)]
-    if length_mm > MOST_RADII * radius_mm or not len(part):
-        return False
+    if not len(part):
+        return np.zeros(3), 0.0
     corners = before.points_mm[part] - cut.centre_mm
     facing = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]) @ cut.normal / 2
     places = corners.mean(axis=1)
     aside = places - np.outer(places @ cut.normal, cut.normal)
-    aslant = 4 * (facing * (places @ cut.normal)) @ aside / (np.pi * radius_mm**4)
-    away = before.points_mm[gone] - cut.centre_mm
-    height_mm = float((away @ (cut.normal - aslant)).max())
-    leaning_mm = radius_mm * np.linalg.norm(aslant + length_mm * cut.bend_per_mm)
-    return bool(leaning_mm <= MOST_LEANING_VOXELS * voxel_mm and length_mm >= BLUNT * height_mm)
+    aslant = np.asarray(4 * (facing * (places @ cut.normal)) @ aside / (np.pi * radius_mm**4))
+    height_mm = float(((before.points_mm[gone] - cut.centre_mm) @ (cut.normal - aslant)).max())
+    return aslant, volume_mm3 / (np.pi * radius_mm**2) / height_mm
 
 
 def points_gone(before: Mesh, after: Mesh, centre_mm: NDArray[np.float64], reach_mm: float) -> NDArray[np.bool_]:
