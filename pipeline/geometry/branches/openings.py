@@ -49,8 +49,8 @@ BENT_RADII, LEAST_SECTIONS = 2.0, 6
 ASIDE_RADII = 0.25
 """And no farther than where a section's middle lies so far aside of the vessel's axis: the tip is none of a tube."""
 MOST_NEARER_RADII, LEAST_NEARER_AREA, MOST_NEARER_AREA = 2.0, 0.97, 1.1
-"""It is moved so far at most; not to where its section is smaller than that part of the vessel's, as in the tip; and not
-to where it is so many times as large as the vessel's if that goes on to widen as behind: there something else begins."""
+"""It is moved so far at most; not to where its section is smaller than that part of the vessel's, as in the tip; nor to
+where it is so many times as large as the vessel's if that goes on to widen as behind: something else begins there."""
 WIDENING_RADII, MOST_WIDENING = 1.0, 0.1
 """How the vessel widens follows from what lies so far behind: by so much of its radius over a radius at most."""
 MERGED_AREA = 2.0

@@ -163,9 +163,9 @@ def test_a_wiggle_behind_a_cut_does_not_turn_it(seed):
     assert tree.distance(surface.mesh.points_mm).max() < 0.7 * tree.occupancy.spacing_mm[0]
 
 
-@pytest.mark.parametrize("seed", some((550, 749), 1))
+@pytest.mark.parametrize("seed", some((550, 749), 550))
 def test_a_vessel_that_widens_to_its_end_keeps_its_volume(seed):
-    """Its section near the tip is larger than those behind: its cut stayed a radius before the end, 8 and 11 % of it."""
+    """Sections near the tip are larger than those behind: the cut stayed a radius before the end, 8 and 11 %."""
     tree = random_tree(seed)
     surface = extract_surface(tree.occupancy, SurfaceSettings(), LOG)
     assert share_lost(surface.quality) < 0.02
