@@ -48,8 +48,8 @@ def require_kept(vessel: ThinVessel) -> None:
     assert sum(part["volume_mm3"] for part in lost) <= 0.03 * volume_of(vessel.lumen)
     wall = surface.mesh.points_mm[np.unique(surface.mesh.triangles)]
     away = cKDTree(wall).query(vessel.axes[:, :3])[0] - vessel.axes[:, 3]
-    told = [*lost, *quality["cut_ends"]]  # beyond the opening of a twig there is no wall, and its volume is told
-    places = np.array([part["place_mm"] for part in told]).reshape(-1, 3)
+    known = [*lost, *quality["cut_ends"]]  # beyond the opening of a twig there is no wall, and its volume is told
+    places = np.array([part["place_mm"] for part in known]).reshape(-1, 3)
     for place in vessel.axes[away > DRAWN_IN + 0.5, :3]:
         assert np.linalg.norm(places - place, axis=1).min(initial=np.inf) < 8, "a thin part is lost untold"
 
