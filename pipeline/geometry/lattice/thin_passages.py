@@ -34,13 +34,18 @@ def without_thin_passages(
     whole = raster.enclosed
     if closed is not None:
         whole.reshape(-1)[closed] = False
-    nodes = short_cuts(raster, whole)
-    whole.reshape(-1)[nodes] = False
-    wide = without_passages(whole, raster.frame)
-    fluid = largest_component(wide, raster.frame)
-    counts = [int(np.count_nonzero(mask)) for mask in (whole, wide, fluid)]
-    removed = {"short_cuts": len(nodes), "passages": counts[0] - counts[1], "islands": counts[1] - counts[2]}
-    return fluid, removed | ({} if closed is None else {"closed_branches": len(closed)})
+    fluid, removed = whole, {"short_cuts": 0, "passages": 0, "islands": 0}
+    while True:
+        nodes = short_cuts(raster, fluid)
+        fluid.reshape(-1)[nodes] = False
+        wide = without_passages(fluid, raster.frame)
+        largest = largest_component(wide, raster.frame)
+        counts = [int(np.count_nonzero(mask)) for mask in (fluid, wide, largest)]
+        for kind, count in zip(removed, (len(nodes), counts[0] - counts[1], counts[1] - counts[2]), strict=True):
+            removed[kind] += count
+        if counts[0] == counts[2]:  # what else is taken out may have joined both ends of a link within the vessel
+            return fluid, removed | ({} if closed is None else {"closed_branches": len(closed)})
+        fluid = largest
 
 
 def without_passages(fluid: NDArray[np.bool_], frame: Frame) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.grid import choose_frame
 from pipeline.geometry.lattice.links import links, short_cuts
 from pipeline.geometry.lattice.tagged_lattice import Lattice
-from pipeline.geometry.lattice.thin_passages import largest_component, without_passages
+from pipeline.geometry.lattice.thin_passages import largest_component, without_passages, without_thin_passages
 from pipeline.geometry.surface.distance import Surface
 from pipeline.geometry.surface.tessellation import tessellate
 from pipeline.stages.voxelize import voxelize
@@ -423,17 +423,35 @@ def winding_number(mesh, points):
     return np.arctan2(triple, below).sum(axis=1) / (2 * np.pi)
 
 
-@given(seed=st.integers(0, 2**32 - 1), segments=st.sampled_from((6, 12, 20)))
-@settings(max_examples=6, deadline=None)
-def test_nodes_inside_random_shapes_are_those_of_the_winding_number(seed, segments):
-    """Dented, spiky and overlapping bodies: every node, by an exact method that shares nothing with the raster."""
-    rng = np.random.default_rng(seed)
+def dented_bodies(rng, segments):
+    """Two balls with random dents and spikes, which may overlap."""
     bodies = []
     for _ in range(2):
         ball = sphere(1.0, segments=segments, axis=rng.normal(size=3))
         dented = ball.points_mm * rng.uniform(0.5, 1.5, (len(ball.points_mm), 1)) + rng.normal(0, 0.7, 3)
         bodies.append(replace(ball, points_mm=dented))
-    mesh = joined(*bodies)
+    return joined(*bodies)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_link_leaves_the_vessel_when_all_is_taken_out(seed):
+    """Passages and islands that are taken out joined the ends of others within the vessel."""
+    rng = np.random.default_rng(seed)
+    for spacing_mm in (0.15, 0.25):
+        mesh = dented_bodies(rng, 12)
+        raster = rasterise(mesh, frame_around(mesh, spacing_mm, rng.random(3)))
+        whole = raster.enclosed.sum()
+        fluid, removed = without_thin_passages(raster)
+        assert len(short_cuts(raster, fluid)) == 0
+        assert whole - fluid.sum() == sum(removed.values())
+
+
+@given(seed=st.integers(0, 2**32 - 1), segments=st.sampled_from((6, 12, 20)))
+@settings(max_examples=6, deadline=None)
+def test_nodes_inside_random_shapes_are_those_of_the_winding_number(seed, segments):
+    """Dented, spiky and overlapping bodies: every node, by an exact method that shares nothing with the raster."""
+    rng = np.random.default_rng(seed)
+    mesh = dented_bodies(rng, segments)
     frame = frame_around(mesh, 0.31, rng.random(3))
     places = points_mm(frame).reshape(-1, 3)
     times = winding_number(mesh, places)
