@@ -40,6 +40,8 @@ LEAST_EDGES = 0.25
 BLUNT = 0.58
 """A tip is blunt that fills so much of the cylinder of its height on the cut: half a ball fills 2/3, a paraboloid 1/2,
 a cone 1/3."""
+TINY = 1e-6
+"""Part of the length of the tube, of which the height of a tip is at least: a tip without one is flat."""
 FLAT = 0.8
 """A tip is flat that fills so much: its face tells how the vessel goes on, which that of a round one does not."""
 
@@ -133,8 +135,9 @@ def _face(
     places = corners.mean(axis=1)
     aside = places - np.outer(places @ cut.normal, cut.normal)
     aslant = np.asarray(4 * (facing * (places @ cut.normal)) @ aside / (np.pi * radius_mm**4))
-    height_mm = float(((before.points_mm[gone] - cut.centre_mm) @ (cut.normal - aslant)).max())
-    return aslant, volume_mm3 / (np.pi * radius_mm**2) / height_mm
+    height_mm = ((before.points_mm[gone] - cut.centre_mm) @ (cut.normal - aslant)).max()
+    length_mm = volume_mm3 / (np.pi * radius_mm**2)
+    return aslant, float(length_mm / max(height_mm, length_mm * TINY))
 
 
 def points_gone(before: Mesh, after: Mesh, centre_mm: NDArray[np.float64], reach_mm: float) -> NDArray[np.bool_]:
