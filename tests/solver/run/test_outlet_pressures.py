@@ -2,11 +2,11 @@
 """What is expected of the pressures at outlets, and outlets of large resistances."""
 
 import logging
-import time
 
 import numpy as np
 import pytest
 
+from solver.run.boundary_schedule import MOST_FOLLOWED, followed
 from solver.run.outlet_pressures import MOST_MMHG, expected_mmhg
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, OutletSettings, WindkesselSettings
@@ -48,14 +48,13 @@ def test_a_steady_flow_comes_to_rest_behind_any_resistance(vessels, tmp_path):
     assert summary["max_drho"] < 0.05
 
 
-def test_a_cycle_of_millions_of_steps_is_planned_at_once(tmp_path):
+def test_of_a_cycle_of_millions_of_steps_some_are_followed_together(tmp_path):
     """Its pressures are those of a Windkessel of the mean flow that hardly changes: Rp + Rd times the flow."""
     vessels = WindkesselSettings(proximal_mmhg_s_ml=100.0, distal_mmhg_s_ml=400.0, compliance_ml_mmhg=1e-3)
     outlets = {"*": OutletSettings(0.0, windkessel=vessels)}
     wanted = settings(inlets=wave(tmp_path, 400.0), outlets=outlets, max_steps=None)
-    begin = time.process_time()
     plan = make_plan(short_pipe(), wanted)
-    assert time.process_time() - begin < 20  # followed step by step, minutes
+    assert followed(plan.boundary_schedule)[0] == MOST_FOLLOWED  # step by step it took minutes
     assert plan.schedule.cycle > 3e6
     low, high = expected_mmhg(plan.boundary_schedule, "out")
     np.testing.assert_allclose((low, high), (500 * 0.05, 500 * 0.15), rtol=2e-3)
