@@ -5,7 +5,8 @@
 
 A vessel with a sac, fp32: D3Q19 with TRT, and D3Q27 with cumulants and the force of isotropy. Each without layers at
 openings, with layers whose omega is known before the first step, and with the same layers as steps find them where the
-viscosity follows from the flow. All are timed in turns, whole steps and kernels by themselves. Needs a device.
+viscosity follows from the flow. They are timed one after the other, whole steps and kernels by themselves. Needs a
+device.
 """
 
 import argparse

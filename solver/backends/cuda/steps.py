@@ -50,9 +50,11 @@ def make_fetching(storage: str, real: Any, q: int, varying: bool) -> Any:
     The parameters are those of :mod:`solver.kernels`.
     """
     size, wide = 2 if storage == FP16 else np.dtype(real).itemsize, np.dtype(real).itemsize
-    lines, more = max(1, WARP * size // LINE), WARP * wide // LINE
-    behind, behind_omega = q * lines + AXES * more, q * lines + (AXES + 1) * more
-    rounds = -(-behind_omega // WARP)
+    lines, wide_lines = max(1, WARP * size // LINE), WARP * wide // LINE
+    of_populations = q * lines
+    with_momentum = of_populations + AXES * wide_lines
+    with_omega = with_momentum + wide_lines
+    rounds = -(-with_omega // WARP)
 
     @cuda.jit(device=True)
     def fetch_ahead(f: Any, stride: int, n: Any, last: int, momentum: Any, due: bool, omega: Any) -> None:
@@ -61,14 +63,14 @@ def make_fetching(storage: str, real: Any, q: int, varying: bool) -> Any:
         if there < last:
             for number in range(rounds):
                 line = thread + number * WARP
-                if line < q * lines:
+                if line < of_populations:
                     prefetch(f, line // lines * stride + there + line % lines * (LINE // size))
-                elif line < behind:
+                elif line < with_momentum:
                     if due:
-                        line -= q * lines
-                        prefetch(momentum, line // more * momentum.shape[1] + there + line % more * (LINE // wide))
-                elif varying and line < behind_omega:
-                    prefetch(omega, there + (line - behind) * (LINE // wide))
+                        axis, part = divmod(line - of_populations, wide_lines)
+                        prefetch(momentum, axis * momentum.shape[1] + there + part * (LINE // wide))
+                elif varying and line < with_omega:
+                    prefetch(omega, there + (line - with_momentum) * (LINE // wide))
 
     return fetch_ahead
 
@@ -91,7 +93,7 @@ def make_mass_correction(storage: str, real: Any) -> Any:
 
 
 @cache
-def make_momentum(real: Any, q: int) -> tuple[Any, Any]:
+def make_added_momentum(real: Any, q: int) -> tuple[Any, Any]:
     """Device functions ``(n, momentum, due) -> halves``, of the momentum of node n, (3, .), where that is due, and
     ``(g, halves, due) -> g`` with it. What is loaded first is on its way together with the populations.
     """
@@ -132,8 +134,8 @@ def make_steps(
     blended: bool = False,
     q: int = Q,
 ) -> tuple[Any, Any]:
-    """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_relaxation`
-    says. What of a node is read first is on its way together with its populations.
+    """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_relaxation` says.
+    What is read of a node first is on its way together with its populations.
 
     `mass_correction` is what walls added in the step before: bits of the nodes that share it, 32 a word, the limbs of
     the mass, and how many share it, 0 where none is pending. `momentum` is that of :mod:`solver.kernels.isotropy`, and
@@ -150,7 +152,7 @@ def make_steps(
         make_fetching(storage, real, q, rheology is not None),
         make_mass_correction(storage, real),
     )
-    halves_of, with_momentum = make_momentum(real, q)
+    halves_of, with_momentum = make_added_momentum(real, q)
 
     @cuda.jit(device=True)
     def count_step(step_counter: Any, added: Any) -> None:
