@@ -2,7 +2,7 @@
 """Particles without mass that go with the flow: dx/dt = u(x, t), forwards or backwards in time.
 
 Fourth-order Runge-Kutta in time; the velocity is trilinear in space (:mod:`interpolation`) and linear in time between
-the snapshots of the flow, of which two are in memory. A periodic flow goes on from its last snapshot to its first; a
+the snapshots of the flow, of which two are in memory at least. A periodic flow goes on from its last snapshot to its first; a
 flow with one snapshot is steady. A step is as long as the particle takes for a fraction of a spacing, or as the corners
 of its cell take to part by as much, and no longer than to the next snapshot.
 
@@ -37,6 +37,7 @@ from pipeline.haemodynamics.interpolation import Blocks, Interpolation
 from pipeline.haemodynamics.snapshots import Field
 from solver.domain.nodes import Opening
 from solver.kernels.compilation import inner_function
+from solver.runtime.memory import available_bytes
 
 KEPT_OFF = 0.03
 """Least distance of a particle to the wall, in spacings. The surface on which the interpolated velocity is 0 undulates
@@ -50,6 +51,9 @@ RIM = 1.0
 
 PARTS = 4
 """Into how many parts of particles the work of each thread is divided: some particles go on much longer than others."""
+
+MEMORY = 0.25
+"""Part of the memory that is free which snapshots may take: particles pass them in each cycle, forwards and backwards."""
 
 MOVING, LOST = 0, -1
 """States of particles; another state is the id of the opening through which one has left."""
@@ -115,6 +119,7 @@ class Tracer:
     def __init__(self, lattice: Interpolation, field: Field, openings: tuple[Opening, ...], step: float) -> None:
         self.lattice, self._field = lattice, field
         self._kept: dict[int, NDArray[np.float32]] = {}
+        self._stay = int(MEMORY * available_bytes() / (3 * lattice.distance.nbytes))
         self.reads, self.read_s = 0, 0.0
         spacing = lattice.nodes.spacing_mm
         through = np.array(
@@ -148,7 +153,7 @@ class Tracer:
         or where it left or ended since the time before; else NaN. Without looks (R, 0, 7).
         """
         samples = np.full((len(rows), len(stops_s) if sampled else 0, 7), np.nan)
-        on_way = particles.state[rows] == MOVING
+        on_way = (particles.state[rows] == MOVING) & (particles.clock_s[rows] != particles.end_s[rows])
         if not on_way.any():
             return samples
         clocks, last = particles.clock_s[rows[on_way]], float(stops_s[-1])
@@ -167,11 +172,18 @@ class Tracer:
             passed = reached
         return samples
 
+    def reads_among(self, passed: float) -> float:
+        """About how many snapshots will be read while so many are passed: those that are not kept."""
+        count = len(self._field.times_s)
+        stay = min(self._stay, count)
+        first = stay - sum(step < stay for step in self._kept)
+        return min(passed, first + passed * (1 - stay / count))
+
     def _snapshots(self, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """A snapshot and the next, the only two that are kept."""
+        """A snapshot and the next; they are kept until they are passed, and the first ones as long as there is room."""
         count = len(self._field.times_s)
         wanted = number % count, (number + 1) % count
-        self._kept = {step: values for step, values in self._kept.items() if step in wanted}
+        self._kept = {step: values for step, values in self._kept.items() if step in wanted or step < self._stay}
         for step in wanted:
             if step not in self._kept:
                 began = time.monotonic()

@@ -124,4 +124,4 @@ class TracingTime:
         """Time that snapshots take while so much time of the flow passes."""
         if not self._snapshot_s or not self._tracer.reads:
             return 0.0
-        return passing_s / self._snapshot_s * self._tracer.read_s / self._tracer.reads
+        return self._tracer.reads_among(passing_s / self._snapshot_s) * self._tracer.read_s / self._tracer.reads

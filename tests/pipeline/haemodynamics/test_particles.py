@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.haemodynamics.interpolation import Interpolation
-from pipeline.haemodynamics.particles import KEPT_OFF, MOVING, Particles, Tracer
+from pipeline.haemodynamics.particles import KEPT_OFF, MEMORY, MOVING, Particles, Tracer
 from pipeline.haemodynamics.paths import Arrivals, arrivals, releases_s, spread_evenly
 from pipeline.haemodynamics.snapshots import Field
 from solver.domain.nodes import FLUID, Nodes, Opening
@@ -148,6 +148,42 @@ def test_a_particle_that_goes_forward_and_back_returns(seed):
     back, _ = carried(tracer, plain_box(), there, 6.2, 0.5)
     assert np.linalg.norm(there - start, axis=1).max() > 2
     np.testing.assert_allclose(back, start, atol=2e-3)
+
+
+@pytest.mark.parametrize(("room", "reads"), [(0, 26), (1, 18), (2, 10), (3, 3)])
+def test_snapshots_that_stay_in_memory_are_read_once_and_change_nothing(monkeypatch, room, reads):
+    """Four cycles of three snapshots, there and back: 13 intervals each way, the first of which has two snapshots and
+    every other reads one, but where the way turns. One that stays is read once, in place of once a cycle each way.
+    """
+    lattice = plain_box()
+    velocity = abc(lattice.nodes.points_mm(), 12).astype(np.float32)
+    read = []
+
+    def snapshot(step):
+        read.append(step)
+        return velocity * (1.0, 0.3, 1.5)[step]
+
+    ends = []
+    for stay in (0, room):
+        read.clear()
+        free_bytes = (stay + 0.5) * 3 * lattice.distance.nbytes / MEMORY
+        monkeypatch.setattr("pipeline.haemodynamics.particles.available_bytes", lambda free=free_bytes: free)
+        tracer = Tracer(lattice, Field(np.array([0.0, 1.0, 3.0]), 4.0, snapshot), (), 0.25)
+        there, _ = carried(tracer, lattice, np.ones((5, 3)), 0.5, 16.5)
+        ends.append(carried(tracer, lattice, there, 16.5, 0.5)[0])
+    np.testing.assert_array_equal(*ends)
+    assert len(read) == reads == tracer.reads
+
+
+def test_particles_at_their_end_ask_for_no_snapshots():
+    velocity = np.zeros((plain_box().nodes.count, 3), np.float32)
+    tracer = Tracer(plain_box(), Field(np.array([0.0, 1.0, 3.0]), 4.0, lambda step: velocity), (), 0.25)
+    particles = Particles.at(plain_box().place(np.zeros((2, 3))), np.zeros(2), 0.5)
+    tracer.advance(particles, 0.5)
+    reads = tracer.reads
+    assert (particles.state == MOVING).all() and (particles.clock_s == 0.5).all()
+    tracer.advance(particles, 40.0)
+    assert tracer.reads == reads
 
 
 def test_samples_on_the_way_do_not_change_where_it_leads_in_a_steady_uniform_flow():

@@ -53,9 +53,11 @@ def test_work_is_even_while_particles_are_released(period_s, transit_s, pace):
     assert rest.whole_s() == pytest.approx(pace * (period_s + later), rel=1e-6)
 
 
-def test_the_stage_holds_what_comes_after_the_particles(monkeypatch):
-    """Particles backwards, snapshots of both ways, pictures: by a clock that is set."""
+@pytest.mark.parametrize(("free_bytes", "reads"), [(0.0, (6.0 - 0.4 + 5.0) / 0.25), (1e12, 4.0)])
+def test_the_stage_holds_what_comes_after_the_particles(monkeypatch, free_bytes, reads):
+    """Particles backwards, pictures, and snapshots: of both ways, or each once where there is room for all of them."""
     now = [100.0]
+    monkeypatch.setattr("pipeline.haemodynamics.particles.available_bytes", lambda: free_bytes)
     monkeypatch.setattr("pipeline.haemodynamics.tracing_time.time.monotonic", lambda: now[0])
     box = plain_box()
     tracer = Tracer(box, Field(np.arange(4) / 4, 1.0, lambda step: np.zeros((box.nodes.count, 3))), (), 0.5)
@@ -67,7 +69,7 @@ def test_the_stage_holds_what_comes_after_the_particles(monkeypatch):
     alone.mark(0.2, 0.0)
     alone.mark(0.4, 2.0)
     pictures_s = PICTURE_S * (48 + FIRST_PICTURES)
-    reads_s = (6.0 - 0.4 + 5.0) / 0.25 * 0.5
+    reads_s = reads * 0.5
     assert timed.forwards(0.4) == pytest.approx(alone.left_s() + alone.whole_s() / 2 + reads_s + pictures_s)
     assert timed.backwards(0.0) is None
     now[0] = 105.0
