@@ -21,10 +21,10 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from pipeline.case.beside import SECTIONS
-from pipeline.case.settings.base import shipped
+from pipeline.case.settings.base import CONFIG, shipped
 from pipeline.case.stages import SHARED
 from pipeline.workflow.ahead import compile_ahead
-from pipeline.workflow.asked import of_no_case, only_tells, take_table
+from pipeline.workflow.asked import of_no_case, only_tells, stated_in, take_table
 from pipeline.workflow.patterns import any_of, own
 from pipeline.workflow.programs import Programs, code, image_of, project_files
 from pipeline.workflow.recovery import recover
@@ -36,7 +36,7 @@ from validation.studies.study_file import read_studies
 min_version("9.0")
 
 
-configfile: str(shipped(Path("config/config.yaml")))
+configfile: str(shipped(Path(CONFIG)))
 
 
 take_table(config, workflow.config_settings.overwrite_config)
@@ -54,7 +54,8 @@ except WorkflowError:
 try:
     # Open as long as this process lives; a Snakemake that works on a job of another leaves what that one keeps alone.
     AT_WORK = recover() if workflow.is_main_process else None
-    cases = Cases(config, cores, workflow.is_main_process, read_studies)
+    stated = stated_in(workflow.config_settings.config, workflow.config_settings.configfiles)
+    cases = Cases(config, cores, workflow.is_main_process, read_studies, stated)
     call = Programs(image_of(cases.config.container, workflow.deployment_settings))
 except StageError as error:
     sys.exit(str(error))

@@ -22,7 +22,17 @@ from pipeline.case.coupled import mistake_in, with_blood, with_waveforms
 from pipeline.case.lattice_needs import lattice_needs, spacing_needs
 from pipeline.case.merging import dotted, merged, place_of
 from pipeline.case.range_checks import of_blood, refusals
-from pipeline.case.settings.base import Name, Positive, Section, dotted_keys, existing, parse, shipped
+from pipeline.case.settings.base import (
+    CONFIG,
+    Name,
+    Positive,
+    Section,
+    Source,
+    dotted_keys,
+    existing,
+    parse,
+    shipped,
+)
 from pipeline.case.settings.cluster import ClusterSettings
 from pipeline.case.settings.images import GrownRegion, Seeds
 from pipeline.case.settings.transport import TransportInput, TransportSettings
@@ -278,7 +288,7 @@ def require_listed(key: str, name: str, path: Path) -> None:
         )
 
 
-def read_config(config: dict[str, Any]) -> Cohort:
+def read_config(config: dict[str, Any], source: Source = CONFIG) -> Cohort:
     """The configuration of the workflow.
 
     Raises
@@ -286,19 +296,24 @@ def read_config(config: dict[str, Any]) -> Cohort:
     StageError
         One line a mistake.
     """
-    return parse(Cohort, config, "config/config.yaml")
+    return parse(Cohort, config, source)
 
 
-def read_cohort(config: dict[str, Any], folder: Path | None = None) -> dict[str, Case]:
-    """All runs of the cohort by name, every one validated before anything runs; case files of a folder, or of the one
-    that the configuration names.
+def read_cohort(config: dict[str, Any], folder: Path | None = None, source: Source = CONFIG) -> dict[str, Case]:
+    """All runs of the cohort by name, every one validated before anything runs.
+
+    Parameters
+    ----------
+    config : of the workflow.
+    folder : of the case files; none: the one that the configuration names.
+    source : where the configuration came from, for messages.
 
     Raises
     ------
     StageError
         One line a mistake, over all files.
     """
-    cohort = read_config(config)
+    cohort = read_config(config, source)
     rows = read_table(Path(cohort.cohort), dotted_keys(Case)) if cohort.cohort else {}
     if rows and cohort.cases and not rows.keys() & {*cohort.cases}:
         logging.getLogger(__name__).warning(
@@ -313,7 +328,7 @@ def read_cohort(config: dict[str, Any], folder: Path | None = None) -> dict[str,
         for scenario in cohort.scenarios or ("",):
             try:
                 cases[f"{name}@{scenario}" if scenario else name] = _read_run(
-                    cohort, name, rows.get(name), scenario, folder or Path(cohort.case_folder), read
+                    cohort, name, rows.get(name), scenario, folder or Path(cohort.case_folder), read, source
                 )
             except StageError as error:
                 mistakes += str(error).splitlines()
@@ -329,6 +344,7 @@ def _read_run(
     scenario: str,
     folder: Path,
     read: Callable[[Path], dict[str, Any]],
+    source: Source,
 ) -> Case:
     """A case in a scenario: defaults, case file, row of the table and scenario, the later over the former."""
     if name.split(".")[0] in RESERVED:
@@ -338,8 +354,11 @@ def _read_run(
     require_listed(f"{row.place}, column file" if row else "cases", path.stem, path)
     over = cohort.scenarios.get(scenario, {})
     own = read(path)
-    values = merged(merged(_defaults_of(cohort, own), own), row.sections() if row else {})
-    case = parse(Case, merged(values, over), place_of(str(path), row, scenario, list(dotted(over))))
+    defaults = _defaults_of(cohort, own)
+    values = merged(merged(defaults, own), row.sections() if row else {})
+    under = sorted({*dotted(defaults)} - {*dotted(own)})
+    stated = place_of(str(path), row, scenario, list(dotted(over)), under, source)
+    case = parse(Case, merged(values, over), stated)
     for stage in WITH_SETTINGS:
         if (size := len(case.settings(stage).encode())) > MAX_SETTINGS:
             raise StageError(

@@ -5,11 +5,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pipeline.case.cohort_table import TableRow
+from pipeline.case.settings.base import Source, placed
 
 
-def place_of(file: str, row: TableRow | None, scenario: str, over: list[str]) -> Callable[[str], str]:
-    """What tells where a key's value comes from: the scenario, the row of the table, or the case file; or all of these,
-    of a mistake in how values go together.
+def place_of(
+    file: str, row: TableRow | None, scenario: str, over: list[str], under: list[str], source: Source
+) -> Callable[[str], str]:
+    """What tells where a key's value comes from: the scenario, the row of the table, the case file or the defaults of
+    all cases; or all of these but the last, of a mistake in how values go together.
 
     Parameters
     ----------
@@ -17,6 +20,8 @@ def place_of(file: str, row: TableRow | None, scenario: str, over: list[str]) ->
     row : of the cohort table; none: the case has none.
     scenario : its name; empty: there is none.
     over : dotted keys that the scenario sets.
+    under : dotted keys that the defaults set and the case file does not.
+    source : where the configuration came from, which states scenarios and defaults.
     """
 
     def below(path: str, keys: list[str]) -> str | None:
@@ -25,13 +30,15 @@ def place_of(file: str, row: TableRow | None, scenario: str, over: list[str]) ->
     def place(path: str) -> str:
         columns = list(row.values) if row else []
         if below(path, over):
-            return f"config/config.yaml, scenario {scenario}: {path}"
+            return placed(source, f"scenarios.{scenario}.{path}")
         if row and (column := below(path, columns)):
             return f"{row.place}, column {column}"
+        if below(path, under):
+            return placed(source, f"defaults.{path}")
         files = [file]
         if any(key.startswith(f"{path}." if path else "") for key in (*columns, *over)):
             files += [row.place] if row else []
-            files += [f"scenario {scenario}"] if scenario else []
+            files += [placed(source, f"scenarios.{scenario}")] if scenario else []
         return f"{' with '.join(files)}: {path or 'case'}"
 
     return place

@@ -4,9 +4,10 @@
 from pathlib import Path
 from typing import Any
 
+from pipeline.case.settings import base
 from solver.runtime.errors import StageError
 
-FOLDER, CONFIG = Path("config/cases"), Path("config/config.yaml")
+FOLDER, CONFIG = Path("config/cases"), Path(base.CONFIG)
 """Where case files lie, and what chooses among them, in the folder of the user."""
 ENDINGS = (".yaml", ".yml")
 NEW = "write one by `hemolattice new NAME --dicom FOLDER --flow ML_S`, or see `hemolattice demo`"

@@ -2,9 +2,9 @@
 """Particles without mass that go with the flow: dx/dt = u(x, t), forwards or backwards in time.
 
 Fourth-order Runge-Kutta in time; the velocity is trilinear in space (:mod:`interpolation`) and linear in time between
-the snapshots of the flow, of which two are in memory at least. A periodic flow goes on from its last snapshot to its first; a
-flow with one snapshot is steady. A step is as long as the particle takes for a fraction of a spacing, or as the corners
-of its cell take to part by as much, and no longer than to the next snapshot.
+the snapshots of the flow, of which two are in memory at least. A periodic flow goes on from its last snapshot to its
+first; a flow with one snapshot is steady. A step is as long as the particle takes for a fraction of a spacing, or as
+the corners of its cell take to part by as much, and no longer than to the next snapshot.
 
 The interpolated velocity is 0 on the wall up to errors of the second order, and of such errors particles would cross it
 or come to rest on it. A particle that ends a step nearer to the wall than `KEPT_OFF` is therefore moved straight away
@@ -53,7 +53,7 @@ PARTS = 4
 """Into how many parts of particles the work of each thread is divided: some particles go on much longer than others."""
 
 MEMORY = 0.25
-"""Part of the memory that is free which snapshots may take: particles pass them in each cycle, forwards and backwards."""
+"""Part of the free memory that snapshots may take: particles pass them in each cycle, forwards and backwards."""
 
 MOVING, LOST = 0, -1
 """States of particles; another state is the id of the opening through which one has left."""

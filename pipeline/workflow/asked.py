@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is asked of Snakemake by its command line, as far as it would answer with what does not help."""
 
-from collections.abc import Container, Mapping, Sequence
+import os
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.case.settings.base import shipped
+from pipeline.case.settings.base import CONFIG, shipped
+from pipeline.case.settings.yaml_file import read_yaml
 from pipeline.workflow.recovery import RESULTS
 
 TELLING = ("--dag", "--rulegraph", "--filegraph", "--summary", "-S", "--detailed-summary", "-D", "--dry-run", "-n")
@@ -30,6 +32,36 @@ def take_table(config: dict[str, Any], given: Mapping[str, Any]) -> None:
     """
     if given.get("cohort") and "cases" not in given:
         config.pop("cases", None)
+
+
+def stated_in(option: Mapping[str, Any], files: Sequence[Path]) -> Callable[[str], str]:
+    """What tells where a key of the configuration was stated: on the command line, in a file named there, or in the
+    configuration's own; of several the one that goes first with Snakemake, or else the one that has most of the key.
+
+    Parameters
+    ----------
+    option : what ``--config`` gives.
+    files : of the command line; the last one goes first.
+    """
+    stated = {"--config": option} | {os.path.relpath(file): read_yaml(file) for file in reversed(files)}
+    stated.setdefault(CONFIG, read_yaml(shipped(Path(CONFIG))))
+
+    def place(path: str) -> str:
+        source = max(stated, key=lambda each: _levels(stated[each], path))
+        source = source if _levels(stated[source], path) else CONFIG
+        return f"{source}: {path}" if path else source
+
+    return place
+
+
+def _levels(values: Mapping[str, Any], path: str) -> int:
+    """How many levels of a dotted key are among values."""
+    within: Any = values
+    for level, key in enumerate(path.split(".")):
+        if not isinstance(within, Mapping) or key not in within:
+            return level
+        within = within[key]
+    return path.count(".") + 1
 
 
 def of_no_case(arguments: Sequence[str], known: Container[str], folder: Path) -> str | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.case.case_file import Cohort, read_cohort, read_config
+from pipeline.case.settings.base import CONFIG, Source
 from pipeline.case.stages import ENTERED, LEVELS, stages_of
 from pipeline.workflow.patterns import any_of, own
 from pipeline.workflow.programs import Files, Wildcards, code
@@ -43,6 +44,7 @@ class Cases(Beside):
     is_main : whether this Snakemake chooses what runs; not that of a job on a cluster, nor one that runs a rule alone.
     read_studies : reads the studies of a configuration, by name, with or without their options: of `validation/`, of
         which the product imports nothing.
+    source : where the configuration came from, for messages.
 
     Attributes
     ----------
@@ -57,9 +59,14 @@ class Cases(Beside):
     """
 
     def __init__(
-        self, config: dict[str, Any], cores: int, is_main: bool, read_studies: Callable[..., Mapping[str, Any]]
+        self,
+        config: dict[str, Any],
+        cores: int,
+        is_main: bool,
+        read_studies: Callable[..., Mapping[str, Any]],
+        source: Source = CONFIG,
     ) -> None:
-        self.cohort = read_cohort(config)
+        self.cohort = read_cohort(config, source=source)
         require_folders(RESULTS / run for run in self.cohort)
         self.studies = read_studies(config, options=False)
         self._read_studies = read_studies

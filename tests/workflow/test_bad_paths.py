@@ -94,7 +94,7 @@ def test_names_of_cases_that_no_file_may_have_are_refused_before_anything_runs(p
     before = listed(project)
     answer = snakemake(project, ",".join(NAMES), "--dry-run")
     assert answer.returncode == 1
-    lines = [line for line in answer.stderr.splitlines() if line.startswith("config/config.yaml: ")]
+    lines = [line for line in answer.stderr.splitlines() if line.startswith("--config: ")]
     assert len(lines) == len(NAMES)
     assert all("cases = " in line and "input should be a name of at most 64" in line for line in lines)
     assert "Traceback" not in answer.stderr
@@ -112,7 +112,7 @@ MISTAKES = {
 def test_mistakes_of_the_command_line_are_reported_in_one_line_each(project, snakemake):
     answer = snakemake(project, "tiny", *MISTAKES, "--dry-run")
     assert answer.returncode == 1
-    lines = [line for line in answer.stderr.splitlines() if line.startswith("config/config.yaml: ")]
+    lines = [line for line in answer.stderr.splitlines() if line.startswith("--config: ")]
     assert len(lines) == len(MISTAKES)
     for said in MISTAKES.values():
         assert sum(bool(re.search(said, line)) for line in lines) == 1

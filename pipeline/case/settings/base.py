@@ -122,6 +122,9 @@ MAX_LINE, HEAD, TAIL = 1000, 600, 390
 """Characters of a line, and of its ends where it is shortened: the remedy stands at the end."""
 
 
+CONFIG = "config/config.yaml"
+"""The configuration's own file."""
+
 Source = str | Callable[[str], str]
 """A file or option that settings came from, or what tells the place of a dotted key, together with the key."""
 
@@ -144,7 +147,7 @@ def parse(model: type[T], values: dict[str, Any], source: Source) -> T:
     try:
         found = model.model_validate(values)
         lines = [
-            f"{_placed(source, '.'.join(place))} = {given!r}: {reason}"
+            f"{placed(source, '.'.join(place))} = {given!r}: {reason}"
             for place, given, reason in _doubts(values, found)
         ]
     except ValidationError as error:
@@ -153,7 +156,7 @@ def parse(model: type[T], values: dict[str, Any], source: Source) -> T:
         if not lines:
             return found
     left = len(lines) - MAX_MISTAKES
-    more = [f"{_placed(source, '')}: {left} more mistakes; repair these first"] if left > 0 else []
+    more = [f"{placed(source, '')}: {left} more mistakes; repair these first"] if left > 0 else []
     raise StageError("\n".join([*map(_one_line, lines[:MAX_MISTAKES]), *more]))
 
 
@@ -206,14 +209,14 @@ def _has(values: Any, index: int) -> bool:
     return isinstance(values, list | tuple) and index < len(values)
 
 
-def _placed(source: Source, path: str) -> str:
+def placed(source: Source, path: str) -> str:
     """Where a key's value comes from, with the key."""
     return source(path) if callable(source) else f"{source}: {path}" if path else source
 
 
 def _line(model: type[Section], location: Location, details: list[Any], source: Source) -> str:
     path, detail = ".".join(_brief(str(part)) for part in location), details[0]
-    place = _placed(source, path)
+    place = placed(source, path)
     if detail["type"] == "extra_forbidden":
         known = _keys_at(model, detail["loc"][:-1])
         near = difflib.get_close_matches(str(location[-1])[:60], known, n=1, cutoff=0.5)
@@ -224,7 +227,7 @@ def _line(model: type[Section], location: Location, details: list[Any], source: 
         return f"{place}: unknown key (value {_short(detail['input'])}); {advice}"
     if detail["type"] == "missing":
         if isinstance(location[-1], int):
-            whole = _placed(source, path.rpartition(".")[0])
+            whole = placed(source, path.rpartition(".")[0])
             return f"{whole}: its number {location[-1] + 1} is missing; give it, too"
         return f"{place}: missing; give it, it has no default"
     about_several = detail["type"] == "value_error" and isinstance(detail["input"], dict)

@@ -147,7 +147,7 @@ def test_all_mistakes_are_reported_at_once_and_those_of_the_file_or_the_scenario
     assert len(lines) == 4
     assert sum("column segment.lower" in line for line in lines) == 2
     assert sum(line.startswith("config/cases/base.yaml: decompose.part: unknown key") for line in lines) == 1
-    (scenario,) = [line for line in lines if line.startswith("config/config.yaml, scenario thin: ")]
+    (scenario,) = [line for line in lines if line.startswith("config/config.yaml: scenarios.thin.solve.")]
     assert "did you mean viscosity_pa_s?" in scenario
 
 

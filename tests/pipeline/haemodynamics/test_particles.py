@@ -181,7 +181,8 @@ def test_particles_at_their_end_ask_for_no_snapshots():
     particles = Particles.at(plain_box().place(np.zeros((2, 3))), np.zeros(2), 0.5)
     tracer.advance(particles, 0.5)
     reads = tracer.reads
-    assert (particles.state == MOVING).all() and (particles.clock_s == 0.5).all()
+    np.testing.assert_array_equal(particles.state, MOVING)
+    np.testing.assert_array_equal(particles.clock_s, 0.5)
     tracer.advance(particles, 40.0)
     assert tracer.reads == reads
 

@@ -16,10 +16,13 @@ from typing import Any
 import pytest
 import yaml
 
+from pipeline.case.case_file import read_cohort
+from pipeline.case.merging import merged
 from pipeline.case.stages import ENTERED, STAGES, WITH_SETTINGS
-from pipeline.workflow.asked import of_no_case
+from pipeline.workflow.asked import of_no_case, stated_in
 from pipeline.workflow.rules import Cases
 from solver.runtime.checksums import checksum
+from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.support.workflow_runs import run_workflow
 
@@ -103,6 +106,38 @@ def test_a_table_of_a_file_of_the_command_line_takes_the_place_of_the_cases_that
     done = snakemake(tmp_path, *ELSEWHERE, "--configfile", "study.yaml", "--dry-run", *more)
     assert done.returncode == 0, done.stderr
     assert {*re.findall(r"output: results/(\w+)/report.html", done.stdout + done.stderr)} == {*runs}
+
+
+STATED = [
+    ({"cases": "tiny", "validation": "all"}, {"threads": 0}, "config/config.yaml: validation", "study.yaml: threads"),
+    ({"threads": 2}, {"threads": 3}, "--config: threads"),
+    (
+        {"defaults": {"solve": {"lattice_speed": 0.1}}},
+        {"defaults": {"solve": {"densty": 1}}},
+        "study.yaml: defaults.solve",
+    ),
+    (
+        {"defaults": {"solve": {"densty": 1}}},
+        {"defaults": {"solve": {"lattice_speed": 0.1}}},
+        "config.yaml: defaults.solve",
+    ),
+    ({}, {"scenarios": {"rest": {"solve": {"densty": 1}}}}, "study.yaml: scenarios.rest.solve.densty"),
+]
+
+
+@pytest.mark.parametrize("stated", STATED)
+def test_a_mistake_names_the_file_or_option_that_states_it(stated, tmp_path, monkeypatch):
+    """Of the configuration's own file, one of the command line, and its option ``--config``, which goes first."""
+    monkeypatch.chdir(tmp_path)
+    own, study, *wanted = stated
+    Path("config").mkdir()
+    Path("config/config.yaml").write_text(json.dumps(own))
+    Path("study.yaml").write_text(json.dumps(study))
+    option = {"threads": -1} if "--config" in wanted[0] else {}
+    place = stated_in(option, [tmp_path / "study.yaml"])
+    with pytest.raises(StageError) as error:
+        read_cohort({"cases": "tiny"} | merged(merged(own, study), option), source=place)
+    assert [any(each in line for line in str(error.value).splitlines()) for each in wanted] == [True] * len(wanted)
 
 
 def test_the_snakefile_is_short_and_tells_its_commands():
