@@ -16,6 +16,12 @@ BY_CHECKSUM = "sha256:"
 STAMP = ".snakemake_timestamp"
 """What Snakemake leaves in a folder that a stage made."""
 
+LARGE = 1 << 26
+"""Bytes of a file from which on its checksum is kept while the process lives: 10 GB take 5 s each time."""
+
+_KEPT: dict[tuple[int, ...], str] = {}
+"""Checksums of large files by what changes with every writing to them."""
+
 
 def by_checksum(settings: Any) -> Any:
     """Settings with the checksum of each file that the user gives in place of its path (:data:`BY_CHECKSUM`)."""
@@ -39,7 +45,13 @@ def checksum(*paths: Path) -> str:
         )
         return combined(checksum(file) for file in files)
     with paths[0].open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        state = os.fstat(stream.fileno())
+        if state.st_size < LARGE:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+        key = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+        if key not in _KEPT:
+            _KEPT[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+        return _KEPT[key]
 
 
 def combined(checksums: Iterable[str]) -> str:

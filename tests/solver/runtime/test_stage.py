@@ -2,6 +2,7 @@
 """The command line that all stages share: outputs appear whole or not at all."""
 
 import ast
+import hashlib
 import json
 import logging
 import os
@@ -16,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from solver.runtime import checksums, provenance
 from solver.runtime import progress as progress_module
-from solver.runtime import provenance
 from solver.runtime.checksums import checksum
 from solver.runtime.progress import Parts, Progress
 from solver.runtime.provenance import PACKAGES, versions
@@ -270,6 +271,18 @@ def test_imports_are_those_of_the_whole_syntax_tree():
 def test_sources_hold_the_template_style_and_script_of_a_page():
     parts = {"page.py", "page.html.j2", "page.css", "page.js"}
     assert {f"pipeline/segmentation/{part}" for part in parts} <= set(sources("pipeline.segmentation.page"))
+
+
+def test_a_large_file_is_read_once_for_its_checksum_until_it_changes(tmp_path, monkeypatch):
+    file, read = tmp_path / "flow", []
+    digest = hashlib.file_digest
+    monkeypatch.setattr(checksums, "LARGE", 4)
+    monkeypatch.setattr(hashlib, "file_digest", lambda *given: read.append(given) or digest(*given))
+    for text, times in ((b"abcd", 1), (b"abce", 2), (b"abc", 4)):
+        time.sleep(0.02)  # files are stamped by a clock of some milliseconds
+        file.write_bytes(text)
+        assert {checksum(file), checksum(file)} == {hashlib.sha256(text).hexdigest()}
+        assert len(read) == times
 
 
 def test_versions_are_those_of_all_packages_that_the_project_asks_for():
