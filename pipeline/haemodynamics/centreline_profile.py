@@ -102,20 +102,22 @@ class CentrelineProfile:
             (5, stations.count)
         )
         self.power_uw = np.zeros(stations.count)
+        self._near, self._there = stations.on_their_nodes()
 
     def add(self, fields: "Fields") -> None:
         """Take one time into the sums."""
-        stations, viscosity = self.stations, fields.viscosity_pa_s
+        stations, near, viscosity = self._there, self._near, fields.viscosity_pa_s
         self.times += 1
-        velocity = fields.velocity_m_s.astype(np.float64)
+        velocity = fields.velocity_m_s[near].astype(np.float64)
         flow = np.einsum("ij,ij->i", stations.areas_mm2 @ velocity, stations.directions)  # mm2 m/s = mL/s
         self.flow_ml_s += flow
         self.moved_ml_s += np.abs(flow)
-        pressure = fields.pressure_pa.astype(np.float64)
+        pressure = fields.pressure_pa[near].astype(np.float64)
         self.pressure_pa += stations.shares @ pressure
         total = pressure + self._density / 2 * (velocity**2).sum(axis=1)
         self.power_uw += np.einsum("ij,ij->i", stations.areas_mm2 @ (velocity * total[:, None]), stations.directions)
-        self.viscosity_pa_s += self._constant if viscosity is None else stations.shares @ viscosity.astype(np.float64)
+        effective = self._constant if viscosity is None else stations.shares @ viscosity[near].astype(np.float64)
+        self.viscosity_pa_s += effective
         table = stations.middle
         for k in np.flatnonzero(np.diff(table.indptr)):
             rows = table.indices[table.indptr[k] : table.indptr[k + 1]]

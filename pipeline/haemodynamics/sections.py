@@ -7,7 +7,7 @@ the values at the nodes: an operator that is found once serves all times.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -205,6 +205,16 @@ class Stations:
     def whole(self) -> NDArray[np.bool_]:
         """Which stations have a section, (S,)."""
         return np.isfinite(self.area_mm2)
+
+    def on_their_nodes(self) -> tuple[NDArray[np.int64], "Stations"]:
+        """The nodes that operators take, (M,) ascending rows, and the stations with operators from these, (S, M)."""
+        operators = self.areas_mm2, self.shares, self.middle
+        taken = np.unique(np.concatenate([each.indices for each in operators])).astype(np.int64)
+        shape = self.count, len(taken)
+        parts = [
+            csr_array((each.data, np.searchsorted(taken, each.indices), each.indptr), shape=shape) for each in operators
+        ]
+        return taken, replace(self, areas_mm2=parts[0], shares=parts[1], middle=parts[2])
 
 
 def find_stations(branches: Sequence["Branch"], surface: Mesh, nodes: Nodes) -> Stations:
