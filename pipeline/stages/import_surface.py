@@ -9,6 +9,7 @@ What that takes off is told, and checked against the volume of the given surface
 
 import logging
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,7 @@ from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.repair import Repaired, repair, rims
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.geometry.surface.union import united
+from pipeline.geometry.surface.untangling import untangled
 from pipeline.geometry.surface.volumes import asked_for, tell_volumes
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
@@ -80,7 +82,7 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
     even, _ = made_even(even, flat, log, "the edges of the flat end at {} are round after the union")
     found_by, mesh, faces = openings_given(even, given, repaired.rows, settings, log)
     check_closed(mesh, ADVICE)
-    overlap = require_simple(mesh, settings.unit, scene)
+    mesh, crossings = _simple(mesh, settings.unit, scene, log)
     smoothed = scene.mesh = _smoothed(mesh, settings)
     mesh, sides = without_side_branches(smoothed, settings, log)
     if found_by == "cuts":
@@ -102,7 +104,7 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
         "openings_by": found_by,
         "faces": faces_by_name(whole, faces, openings, log),
         "size_mm": [round(float(side), 3) for side in np.ptp(whole.points_mm, axis=0)],
-        "overlap_fraction": overlap,
+        **crossings,
         "closed_ends": ends.closed,
         "round_ends": ends.may_be_sacs,
         "side_branches": sides,
@@ -159,6 +161,18 @@ def _tell_repairs(repaired: Repaired, log: logging.Logger) -> None:
             "warning: the given surface is the wall of a vessel, about %.2g mm thick: its inner surface is taken",
             repaired.wall_mm,
         )
+
+
+def _simple(mesh: Mesh, unit: str, scene: Scene, log: logging.Logger) -> tuple[Mesh, dict[str, Any]]:
+    """A surface that does not pass through itself, and what its quality says of that."""
+    mesh, moved = untangled(mesh)
+    if moved:
+        log.info(
+            "repaired: %d pairs of triangles passed through each other; the %d vertices there moved towards the middle"
+            " of their neighbours, at most %.2g mm",
+            *moved.values(),
+        )
+    return mesh, {"overlap_fraction": require_simple(mesh, unit, scene), "untangled": moved}
 
 
 def _smoothed(mesh: Mesh, settings: GivenSurface) -> Mesh:
