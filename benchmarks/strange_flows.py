@@ -2,6 +2,7 @@
 """Flows that nobody tuned to, drawn at random from a seed, on defaults: do they end by themselves, and as forecast?
 
     PYTHONPATH=.:benchmarks python benchmarks/strange_flows.py 14 --seed 1 [--first 0] [--minutes 3] [--finer 2]
+        [--kinds box] [--set start=coarse]
 
 Kinds follow one another: ducts, sacs at a side wall, forks behind Windkessels, eccentric stenoses with a flow that
 turns back, sudden expansions, U-bends, boxes under a lid that slides askew, arches of an aorta with the mean flow of
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -311,8 +313,8 @@ def out_of_time(number: int, frame: Any) -> None:
     raise TimeoutError
 
 
-def run(name: str, flow: Flow, finer: float, minutes: float) -> dict[str, Any]:
-    """Run a flow, and tell how it ended."""
+def run(name: str, flow: Flow, finer: float, minutes: float, given: dict[str, str]) -> dict[str, Any]:
+    """Run a flow, with these settings where any are given, and tell how it ended."""
     spacing = flow.spacing_mm
     nodes = flow.build(spacing)
     if nodes.count > MOST_NODES:
@@ -329,7 +331,8 @@ def run(name: str, flow: Flow, finer: float, minutes: float) -> dict[str, Any]:
     signal.setitimer(signal.ITIMER_PROF, 60 * minutes)  # of the processor, which others may share
     with tempfile.TemporaryDirectory() as folder:
         try:
-            record = record_of(nodes, settings_of(flow.solve(nodes, Path(folder))), Path(folder))
+            wanted = replace(settings_of(flow.solve(nodes, Path(folder))), **given)
+            record = record_of(nodes, wanted, Path(folder))
         except TimeoutError:
             record = {"nodes": nodes.count, "outcome": "out of time", "steps": rows[-1][0] if rows else 0}
         finally:
@@ -346,6 +349,14 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", default=[], help="only these")
     parser.add_argument("--minutes", type=float, default=6.0, help="of each run, at most")
     parser.add_argument("--finer", type=float, default=1.0, help="times as many nodes across")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        type=lambda each: each.split("=", 1),
+        help="setting",
+    )
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--commit", help="of what was run, where git cannot tell it")
     options = parser.parse_args()
@@ -355,7 +366,7 @@ def main() -> None:
         if options.kinds and kind not in options.kinds:
             continue
         name, flow = f"{kind}-{options.seed}-{number}", KINDS[kind](np.random.default_rng([options.seed, number]))
-        found.append(run(name, flow, options.finer, options.minutes))
+        found.append(run(name, flow, options.finer, options.minutes, dict(options.set)))
         shown = ("nodes", "outcome", "steps", "forecast_steps", "likely_steps", "message")
         print(name, *(found[-1].get(key) for key in shown), flush=True)
         results = {**provenance(options), "records": found}

@@ -18,10 +18,10 @@ from solver.run.settings import SolveSettings
 from solver.run.settling_time import CALM, CORRECTED_BESIDE, LIVELY, TURNED, Settling, profile, standing_wave
 from solver.run.units import Units
 
-SETTLING, TURNING = (9.0, 5.8, 9.9), 0.036
+SETTLING, TURNING, MOST_TURNING = (9.0, 5.8, 9.9), 0.036, 5.5
 """Rate, in nu/R^2 with R of `wall_radius_mm`, at which a flow without openings settles, by the number of axes along
 which it repeats: in a cube, in a tube, between plates; and what moving walls of speed U add, in U/R, by turning the
-fluid over."""
+fluid over, and in nu/R^2 at most: however fast it turns, friction has to reach its core."""
 SEPARATED, WIDER = 14.0, 1.5
 """Rate at which flow behind a widening settles, in nu/R^2 with R of `wall_radius_mm`; and the largest opening over the
 narrowest section, in area, that counts as one."""
@@ -216,5 +216,5 @@ def _settling_closed(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, 
     ends = ~np.array(nodes.periodic)
     walls_m_s = max((float(np.linalg.norm(ends * velocity)) for velocity in flow.moving_m_s.values()), default=0.0)
     turned = TURNING * walls_m_s / flow.radius_m
-    settling = Settling.creeping(worn + turned, viscous_s)
+    settling = Settling.creeping(worn + min(turned, MOST_TURNING / viscous_s), viscous_s)
     return replace(settling, spread=TURNED, corrected=CORRECTED_BESIDE) if turned > worn else settling
