@@ -313,7 +313,7 @@ def out_of_time(number: int, frame: Any) -> None:
     raise TimeoutError
 
 
-def run(name: str, flow: Flow, finer: float, minutes: float, given: dict[str, str]) -> dict[str, Any]:
+def run(name: str, flow: Flow, finer: float, minutes: float, given: dict[str, Any]) -> dict[str, Any]:
     """Run a flow, with these settings where any are given, and tell how it ended."""
     spacing = flow.spacing_mm
     nodes = flow.build(spacing)
