@@ -22,9 +22,11 @@ from pipeline.geometry.surface.extension import along_arc
 STEP_RADII = 0.2
 """Distance of the sections in which brightness is looked at."""
 LEVEL_RADII = 0.5
-"""The level of blood is the median within so many radii of the middle of the cut."""
+"""The level of blood in a section is the median within so many radii of its middle."""
 HALF_WAY = 0.5
 """Blood is what is brighter than half way between tissue and that level."""
+LEAST_LEVEL = 0.5
+"""The vessel has faded away where that level, over tissue, is less than this part of the level in the cut."""
 LEAST_BLOOD = 0.9
 """Part of each section that is blood where the vessel goes on."""
 RIM_VOXELS = 0.25
@@ -58,15 +60,11 @@ class LumenImage:
         rim_mm = max(radius_mm - RIM_VOXELS * max(image.spacing_mm), radius_mm / 2)
         part = np.arange(-1.0, 1.0 + STEP_RADII / 2, STEP_RADII)
         disc = np.array([(u, v) for u in part for v in part if u * u + v * v <= 1]) @ axes_of_plane(cut.normal).T
-        middle = _values(image, cut.centre_mm + LEVEL_RADII * radius_mm * disc)
-        if np.isnan(middle).any():
-            return 0.0
-        contrast = float(np.median(middle)) - self.tissue
         ways = np.linspace(0.0, length_mm, int(length_mm / (STEP_RADII * radius_mm)) + 2)
-        sections = [cut.centre_mm + along_arc(rim_mm * disc, cut.normal, way, cut.bend_per_mm) for way in ways]
-        filled = (_values(image, np.array(sections)) - self.tissue) / contrast
-        other = np.flatnonzero((filled >= HALF_WAY).mean(axis=1) < LEAST_BLOOD)
-        return float(ways[max(other[0] - 1, 0)] if len(other) else length_mm)
+        levels = np.median(_sections(image, cut, LEVEL_RADII * radius_mm * disc, ways), axis=1) - self.tissue
+        blood = _sections(image, cut, rim_mm * disc, ways) - self.tissue >= HALF_WAY * levels[:, None]
+        goes_on = (blood.mean(axis=1) >= LEAST_BLOOD) & (levels >= LEAST_LEVEL * levels[0])
+        return float(length_mm if goes_on.all() else ways[max(int(goes_on.argmin()) - 1, 0)])
 
     def pixels_mm(self, along: NDArray[np.float64]) -> NDArray[np.float64]:
         """Edge of a square as large as what a voxel shows of a section across each direction, (n,).
@@ -89,6 +87,14 @@ def image_of(image: Callable[[], Volume], record: Mapping[str, Any]) -> LumenIma
     record : as in ``segmentation.json``.
     """
     return LumenImage(image, record["surroundings_level"], tuple(record["image_spacing_mm"]))
+
+
+def _sections(
+    image: Volume, cut: Cut, disc_mm: NDArray[np.float64], ways_mm: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Intensities in a disc, (m, 3), moved by some ways, (n,), along the vessel beyond a cut, (n, m)."""
+    moved = [along_arc(disc_mm, cut.normal, way, cut.bend_per_mm) for way in ways_mm]
+    return _values(image, cut.centre_mm + np.array(moved))
 
 
 def _values(image: Volume, places_mm: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from scipy import ndimage
 from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.faded_ends import LumenImage
+from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.closed_surface import Surface
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.volumes import MOST_LOST, asked_for, loss_in_words, share_lost
@@ -75,6 +76,19 @@ def test_an_end_at_which_contrast_fades_keeps_its_volume_within_the_vessel(seed)
     aside = np.linalg.norm(kept.mesh.points_mm - along[:, None] * axis, axis=1)
     assert aside.max() < radius + 0.7  # of a voxel
     assert along.max() < LENGTH_MM
+
+
+@pytest.mark.parametrize(("fades_by", "narrows_to", "reach_mm"), [(0.4, 1.0, 18.0), (0.8, 1.0, 11.25), (0.4, 0.7, 0.0)])
+def test_a_vessel_goes_on_as_far_as_it_is_as_wide_by_the_levels_of_each_place(fades_by, narrows_to, reach_mm):
+    """Over three radii; once that counted as rim which was dimmer than half of the blood before it."""
+    z, y, x = np.indices((60, 24, 24))
+    beyond = np.clip((z - 30) / 18, 0, 1)
+    inside = np.clip(6 * np.where(beyond > 0, narrows_to, 1) - np.hypot(x - 12, y - 12) + 0.5, 0, 1)
+    blood = (BLOOD - TISSUE) * (1 - fades_by * beyond) * inside
+    image = Volume((TISSUE + blood).astype(np.float32), (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), np.eye(3))
+    cut = Cut(np.array([12.0, 12.0, 30.0]), np.array([0.0, 0.0, 1.0]))
+    seen = LumenImage(lambda: image, TISSUE, (1.0, 1.0, 1.0))
+    assert seen.goes_on_mm(cut, 6.0, 18.0) == pytest.approx(reach_mm, abs=1.3)  # a section
 
 
 @pytest.mark.parametrize("seed", some(range(4), 1))
