@@ -2,12 +2,13 @@
 """Ends of vessels within an image: what the stage surface cuts off there, and how true its openings are.
 
     python benchmarks/vessel_ends.py --seeds 1000 1100 --json benchmarks/results/DATE-vessel-ends.json
+    python benchmarks/vessel_ends.py --seeds 15000 15060 --kinds narrow blunt
     python benchmarks/vessel_ends.py --results tried/project/results carotid willis
 
 Seeds: tubes drawn at random (`tests/support/drawn_ends.py`) go from their image to the surface. For each kind of end:
 openings whose section is within 10 % of the vessel's, and whose normal is within 10 degrees of its axis, where the
 opening lies; what was cut off, in mL and in pi r3 of the vessel; how deep before the true end the opening lies. For
-each tube how far its surface stands outside of it.
+each tube how far its surface stands outside of it. With kinds each pair of them takes its turn.
 
 Results: of inputs that `benchmarks/first_try.py` brought to their lumen. For each end that was cut: how far the plane
 stands before the tip of the surface, in diameters, what it takes off and what of that is lost; the same of the plane
@@ -20,6 +21,7 @@ import logging
 import sys
 from collections import defaultdict
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +48,17 @@ from pipeline.geometry.surface.clip import ClipError, cut_end, section_mm2  # no
 from pipeline.geometry.surface.volumes import share_lost  # noqa: E402
 from pipeline.stages.surface import extract_surface  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
-from tests.support.drawn_ends import LOWER, DrawnTube, draw  # noqa: E402
+from tests.support.drawn_ends import KINDS, LOWER, NARROW, DrawnTube, draw  # noqa: E402
 
 LOG = logging.getLogger("ends")
 AREA, DEGREES = 0.10, 10.0
 FULL, STEP_RADII, REACH_RADII = 0.95, 0.05, 12.0
 
 
-def drawn(seed: int, folder: Path | None, blind: bool) -> dict[str, Any]:
+def drawn(seed: int, kinds: list[str], folder: Path | None, blind: bool) -> dict[str, Any]:
     """One drawn tube, from its image to its surface."""
-    tube = draw(seed)
+    pairs = list(product(kinds, repeat=2))
+    tube = draw(seed, pairs[seed % len(pairs)] if pairs else None)
     found: dict[str, Any] = {"seed": seed, "kinds": [end.kind for end in tube.ends], "true_mm3": tube.volume_mm3}
     try:
         occupancy, record = _lumen(tube, folder and folder / f"{seed}.nrrd")
@@ -117,7 +120,7 @@ def _end(tube: DrawnTube, surface: Surface, number: int) -> dict[str, Any]:
 
 
 def tell_drawn(records: list[dict[str, Any]]) -> str:
-    """A row for each kind of end that was cut; where the border is the opening, nothing is."""
+    """A row for each kind of end; where the border is the opening, nothing is cut off."""
     kinds: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for record in records:
         for end in record.get("ends", ()):
@@ -125,13 +128,16 @@ def tell_drawn(records: list[dict[str, Any]]) -> str:
     rows = []
     for kind, ends in sorted(kinds.items()):
         cut = [end for end in ends if end["open"] and end["cut"]]
+        uncut = sum(end["open"] and not end["cut"] for end in ends)
         if not cut:
+            rows.append([kind, f"0 of {len(ends)}", str(uncut), *[""] * 6])
             continue
         mean = {key: float(np.mean([end[key] for end in cut])) for key in ("degrees", "lost_radii", "depth_radii")}
         rows.append(
             [
                 kind,
                 f"{len(cut)} of {len(ends)}",
+                str(uncut),
                 str(sum(abs(end["area"] - 1) <= AREA for end in cut)),
                 str(sum(end["degrees"] < DEGREES for end in cut)),
                 f"{mean['degrees']:.1f}, {max(end['degrees'] for end in cut):.1f}",
@@ -140,7 +146,7 @@ def tell_drawn(records: list[dict[str, Any]]) -> str:
                 f"{mean['depth_radii']:+.2f}",
             ]
         )
-    heads = ["end", "cut", "area within 10 %", "axis within 10 degrees", "degrees: mean, most"]
+    heads = ["end", "cut", "open, uncut", "area within 10 %", "axis within 10 degrees", "degrees: mean, most"]
     return table([*heads, "lost, mL", "lost, pi r3", "before the true end, radii"], rows)
 
 
@@ -225,6 +231,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="of inputs")
     parser.add_argument("--results", type=Path, help="folder with theirs")
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 0), help="first, and the one after the last")
+    parser.add_argument("--kinds", nargs="*", default=[], choices=(*KINDS, NARROW), help="of their ends; none: drawn")
     parser.add_argument("--lumens", type=Path, help="folder that keeps lumens of drawn tubes for another version")
     parser.add_argument("--blind", action="store_true", help="drawn tubes as given masks are made, without the image")
     parser.add_argument("--json", type=Path, help="file for the results")
@@ -232,7 +239,7 @@ def main() -> None:
     options = parser.parse_args()
     LOG.addHandler(logging.NullHandler())
     LOG.propagate = False
-    tubes = [drawn(seed, options.lumens, options.blind) for seed in range(*options.seeds)]
+    tubes = [drawn(seed, options.kinds, options.lumens, options.blind) for seed in range(*options.seeds)]
     inputs = {name: of_input(options.results / name) for name in options.names}
     for made in (tell_drawn(tubes) if tubes else "", tell_inputs(inputs) if inputs else ""):
         print(made, end="\n\n")

@@ -13,11 +13,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.geometry import SurfaceSettings
-from pipeline.files.mesh import Mesh, words_mm
+from pipeline.files.mesh import Mesh
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.border import (
     Section,
@@ -25,6 +24,10 @@ from pipeline.geometry.branches.border import (
     border_record,
     border_sections,
     ends_at_border,
+    near_border,
+    open_to_border,
+    reached_by_tails,
+    thin_sections,
 )
 from pipeline.geometry.branches.centreline_graph import Centreline, Ends, find_ends, nearest_ends, trace_centreline
 from pipeline.geometry.branches.ends import (
@@ -154,8 +157,9 @@ class _Traced:
         def flat(row: int) -> bool:
             return flat_face(self.raw, points[row], points, centreline.radius_mm) is not None
 
-        at_border, cut = (_at_border(each, centreline) for each in (self.lumen, self.given))
-        return find_ends(centreline, settings.min_branch_radii, least_mm, at_border, kept, flat, cut, asked)
+        at_border, cut = (near_border(each, centreline) for each in (self.lumen, self.given))
+        found = find_ends(centreline, settings.min_branch_radii, least_mm, at_border, kept, flat, cut, asked)
+        return open_to_border(found, self.border.keys())
 
 
 def _extract_thin(
@@ -187,7 +191,7 @@ def _extract(
     _require_isotropic(lumen)
     parts = Parts(log, PARTS)
     least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
-    traced, shaved = _trace_beyond(lumen, settings, least_mm, log, scene, parts, broken is not None)
+    traced, shaved = _trace_beyond(lumen, settings, least_mm, log, scene, parts, broken is not None, image)
     traced, sides = _without_side_branches(traced, settings, least_mm, log, scene, parts)
     found, border = traced.ends(traced.centreline, settings, least_mm), tuple(traced.border.values())
     scene.mark_ends(found)
@@ -229,7 +233,6 @@ def _extract(
         **({"smoothed_less_where_thin": broken} if broken else {}),
         **({"lost_to_smoothing": gone} if (gone := lost_to_smoothing(traced.lumen, traced.field)) else {}),
     }
-    _warn_of_lost(quality, log)
     tell_volumes(quality, log)
     return Surface(mesh, openings, quality)
 
@@ -252,16 +255,6 @@ def volume_of(lumen: Volume) -> float:
     return float(np.count_nonzero(lumen.voxels >= 0.5) * np.prod(lumen.spacing_mm))
 
 
-def _warn_of_lost(quality: dict[str, Any], log: logging.Logger) -> None:
-    """Warn of what smoothing lost."""
-    for part in quality.get("lost_to_smoothing", ()):
-        log.warning(
-            "warning: the thin part of the vessel around %s, %.4f mL, is lost: too thin for the smoothing",
-            words_mm(part["place_mm"]),
-            part["volume_mm3"] / 1000,
-        )
-
-
 def _trace_beyond(
     lumen: Volume,
     settings: SurfaceSettings,
@@ -270,22 +263,35 @@ def _trace_beyond(
     scene: Scene,
     parts: Parts,
     less_where_thin: bool,
+    image: LumenImage | None,
 ) -> tuple[_Traced, list[Section]]:
-    """The lumen beyond the border with its centreline, and the sections in which the border shaves off a side."""
+    """The lumen beyond the border with its centreline, and the sections in which the border shaves off a side.
+
+    Sections that are thinner than the least radius, but as wide as two pixels of the image, are openings where the thin
+    tail of an open end reaches them.
+    """
     sections, shaved = border_sections(lumen, least_mm)
+    thin = thin_sections(lumen, max(settings.min_radius_mm, *lumen.spacing_mm), [*sections, *shaved])
+    if image:
+        thin = [each for each in thin if each.half_width_mm >= image.pixels_mm(each.cut.normal[None])[0]]
     while True:
         traced = _traced(beyond_border(lumen, sections), settings, log, scene, parts, less_where_thin)
         centreline, border, sides = ends_at_border(traced.centreline, sections, settings.min_branch_radii)
-        shaved += sides
-        if not sides:
+        traced = replace(traced, given=lumen, centreline=centreline, border=border)
+        shaved += [section for section in sides if section.radius_mm >= least_mm]
+        if sides:
+            gone = {id(section) for section in sides}
+            sections = [section for section in sections if id(section) not in gone]
+            continue
+        reached = reached_by_tails(traced.ends(centreline, settings, least_mm), border.values(), thin) if thin else []
+        if not reached:
             break
-        gone = {id(section) for section in sides}
-        sections = [section for section in sections if id(section) not in gone]
+        sections, thin = sections + reached, []
     for section in border.values():
         log.info("%s: an opening", section.words)
     for section in shaved:
         log.warning("warning: %s: cuts the side of the vessel, which is closed there", section.words)
-    return replace(traced, given=lumen, centreline=centreline, border=border), shaved
+    return traced, shaved
 
 
 def _traced(
@@ -354,14 +360,6 @@ def _require_isotropic(lumen: Volume) -> None:
             f"lumen: voxels of {x:g} x {y:g} x {z:g} mm, edges within a factor of {MAX_ANISOTROPY} are wanted;"
             " resample with filter.spacing_mm"
         )
-
-
-def _at_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
-    """Points whose ball reaches the border of the image, to a voxel and half a radius."""
-    index = lumen.to_index(centreline.points_mm)
-    size = np.array(lumen.voxels.shape[::-1])
-    distance = np.minimum(index + 0.5, size - 0.5 - index) * lumen.spacing_mm
-    return np.asarray(distance.min(axis=1) < 1.5 * centreline.radius_mm + max(lumen.spacing_mm))
 
 
 def _compute(job: Job) -> None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tubes drawn at random whose ends are known: blunt, round, bent, tapered, of fading contrast, or cut by the border."""
+"""Tubes drawn at random whose ends are known: blunt, round, bent, tapered, of fading contrast, or cut by the border,
+where the tube may be narrow.
+"""
 
 from dataclasses import dataclass
 
@@ -14,6 +16,8 @@ from pipeline.files.volume import Volume
 
 KINDS = "blunt", "round", "bent", "tapered", "fading", "border"
 TISSUE, LUMEN = 40.0, 340.0
+NARROW = "narrow"
+"""Cut by the border behind a narrow piece, one to two and a quarter voxels in radius: drawn where it is asked for."""
 LOWER = (TISSUE + LUMEN) / 2
 
 
@@ -23,7 +27,7 @@ class TrueEnd:
 
     Attributes
     ----------
-    kind : one of `KINDS`.
+    kind : one of `KINDS`, or `NARROW`.
     place_mm, normal : (3,) LPS: where the tube ends, or is as bright and wide as before for the last time, and its axis
         there, out of the vessel.
     radius_mm : there.
@@ -76,6 +80,9 @@ def draw(seed: int, kinds: tuple[str, str] | None = None) -> DrawnTube:
     pixel_mm = rng.uniform(0.3, 0.8)
     spacing = pixel_mm * np.array([1.0, 1.0, rng.uniform(1.0, 2.0)])
     radius = pixel_mm * np.exp(rng.uniform(np.log(2.0), np.log(12.0)))
+    if NARROW in kinds:
+        narrow = pixel_mm * rng.uniform(1.0, 2.25)
+        radius = narrow / rng.uniform(0.3, 0.75)
     way = np.arange(0.0, rng.uniform(9.0, 13.0), 0.05)
     points = _axis(rng, way, kinds) * radius
     far = [rng.uniform(3.0, 6.0) for _ in kinds]
@@ -84,6 +91,8 @@ def draw(seed: int, kinds: tuple[str, str] | None = None) -> DrawnTube:
     for kind, reach, along in zip(kinds, far, (way, way[-1] - way), strict=True):
         if kind == "tapered":
             radii = radii * np.clip(along / reach, 0.12, 1.0)
+        if kind == NARROW:
+            radii = radii * np.interp(along, [reach, reach + 1], [narrow / radius, 1.0])
         if kind == "fading":
             bright = np.minimum(bright, np.clip(along / reach, 0.0, 1.0))
     points = Rotation.random(rng=rng).apply(points - points.mean(axis=0))
@@ -142,7 +151,7 @@ def _imaged(
     low = np.zeros(3, int)
     high = size.copy()
     for kind, row, ahead in zip(kinds, (0, -1), (1, -2), strict=True):
-        if kind == "border":  # it cuts a radius before the end, across the axis of the image that is nearest to it
+        if kind in ("border", NARROW):  # a radius before the end, across the axis of the image that is nearest to it
             out = (points[row] - points[ahead]) @ turn
             axis = int(np.abs(out).argmax())
             at = (points[row] @ turn)[axis] - np.sign(out[axis]) * radii[row]

@@ -4,10 +4,12 @@
 There the border is the opening. The lumen's section at the border is continued outwards as a straight tube with a round
 end, so that surface and centreline cross the border as they would in a larger image, and is cut off again in the plane
 of the border. Where the border shaves off a vessel's side there is no opening: the border is wall.
+
+A section that the image hardly resolves is the opening of a vessel that is resolved farther inside and goes on to it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from scipy import ndimage
 
 from pipeline.files.mesh import words_mm
 from pipeline.files.volume import Volume
-from pipeline.geometry.branches.centreline_graph import Branch, Centreline
+from pipeline.geometry.branches.centreline_graph import Branch, Centreline, Ends
 from pipeline.geometry.branches.openings import Cut
 
 TUBE_RADII = 3.0
@@ -64,6 +66,11 @@ class Section:
         """Which section, for messages."""
         return f"border of the image at {words_mm(self.cut.centre_mm)}, {self.area_mm2:.1f} mm2"
 
+    @property
+    def half_width_mm(self) -> float:
+        """Of an ellipse of the section's area and slenderness: of few pixels the largest circle says less."""
+        return float(np.sqrt(self.area_mm2 / (np.pi * self.slenderness)))
+
     def beyond_mm(self, points_mm: NDArray[np.float64]) -> NDArray[np.float64]:
         """How far points (n, 3) lie beyond the border, (n,)."""
         return np.asarray((points_mm - self.cut.centre_mm) @ self.cut.normal)
@@ -85,22 +92,46 @@ def border_sections(lumen: Volume, least_mm: float) -> tuple[list[Section], list
     least_mm : radius of the largest circle in a section, at least.
     """
     mask = lumen.voxels >= 0.5
-    found = [
+    ends, sides = list[Section](), list[Section]()
+    wide = [section for section in _all_sections(lumen, mask) if section.radius_mm >= least_mm]
+    for section in _apart(mask, wide):
+        (sides if _is_strip(lumen, mask, section) else ends).append(section)
+    return ends, sides
+
+
+def thin_sections(lumen: Volume, least_mm: float, others: Sequence[Section]) -> list[Section]:
+    """Sections of ends apart from others, the largest first.
+
+    Parameters
+    ----------
+    lumen : (Z, Y, X), part of each voxel that the lumen fills, or a mask.
+    least_mm : half of a section's width, at least.
+    others : sections that count already.
+    """
+    mask = lumen.voxels >= 0.5
+    wide = [section for section in _all_sections(lumen, mask) if section.half_width_mm >= least_mm]
+    return [section for section in _apart(mask, wide, others) if not _is_strip(lumen, mask, section)]
+
+
+def _all_sections(lumen: Volume, mask: NDArray[np.bool_]) -> list[Section]:
+    return [
         section
         for axis in range(3)
         for last in (False, True)
         for section in _sections_of(lumen, np.take(mask, -1 if last else 0, axis=axis), axis, last)
-        if section.radius_mm >= least_mm
     ]
+
+
+def _apart(mask: NDArray[np.bool_], sections: Sequence[Section], others: Sequence[Section] = ()) -> Iterator[Section]:
+    """Sections that share no voxel with others or with a larger one."""
     taken = np.zeros(mask.shape, bool)
-    ends, sides = list[Section](), list[Section]()
-    for section in sorted(found, key=lambda each: -each.area_mm2):
+    for section in [*others, *sorted(sections, key=lambda each: -each.area_mm2)]:
         voxels = np.moveaxis(taken, section.axis, 0)[-1 if section.last else 0]
         if (voxels & section.pixels).any():
             continue
         voxels |= section.pixels
-        (sides if _is_strip(lumen, mask, section) else ends).append(section)
-    return ends, sides
+        if all(section is not other for other in others):
+            yield section
 
 
 def _is_strip(lumen: Volume, mask: NDArray[np.bool_], section: Section) -> bool:
@@ -236,6 +267,53 @@ def section_beyond(centreline: Centreline, branch: Branch, sections: Sequence[Se
     tip = centreline.points_mm[[branch.rows[0]]]
     beyond = [section for section in sections if section.beyond_mm(tip)[0] > 0]
     return min(beyond, key=lambda each: float(each.aside_mm(tip)[0]) / each.radius_mm, default=None)
+
+
+def near_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
+    """Points whose ball reaches the border of the image, to a voxel and half a radius."""
+    index = lumen.to_index(centreline.points_mm)
+    size = np.array(lumen.voxels.shape[::-1])
+    distance = np.minimum(index + 0.5, size - 0.5 - index) * lumen.spacing_mm
+    return np.asarray(distance.min(axis=1) < 1.5 * centreline.radius_mm + max(lumen.spacing_mm))
+
+
+def reached_by_tails(found: Ends, border: Collection[Section], sections: Sequence[Section]) -> list[Section]:
+    """Sections that may be the end of the thin tail of an open end.
+
+    Parameters
+    ----------
+    found : ends, whose open ones have lost their thin tails.
+    border : sections whose ends are open without that.
+    sections : others.
+    """
+    tips = [found.centreline.points_mm[whole.rows[0]] for whole, _ in _with_tails(found)]
+    return [
+        section
+        for section in sections
+        if all(section is not other for other in border)
+        and any(
+            np.linalg.norm(tip - section.cut.centre_mm) < (section.slenderness + 1) * section.half_width_mm
+            for tip in tips
+        )
+    ]
+
+
+def open_to_border(found: Ends, rows: Collection[int]) -> Ends:
+    """Ends of which those in the tubes beyond sections are open there, however thin their tails are.
+
+    Parameters
+    ----------
+    found : ends.
+    rows : of the centreline, the ends in the tubes.
+    """
+    whole = {end.rows: branch for branch, end in _with_tails(found) if branch.rows[0] in rows}
+    return replace(found, open=[whole.get(end.rows, end) for end in found.open])
+
+
+def _with_tails(found: Ends) -> list[tuple[Branch, Branch]]:
+    """Branches with their thin tails, and without, of the open ends."""
+    branches = found.centreline.terminal_branches()
+    return [(branch, end) for end in found.open for branch in branches if branch.rows[-len(end.rows) :] == end.rows]
 
 
 def _leaves_along(centreline: Centreline, branch: Branch, section: Section) -> bool:

@@ -120,6 +120,12 @@ def tell_volumes(quality: Mapping[str, Any], log: logging.Logger) -> None:
                 end["thin_mm"],
                 end["thin_radius_mm"],
             )
+    for part in quality.get("lost_to_smoothing", ()):
+        log.warning(
+            "warning: the thin part of the vessel around %s, %.4f mL, is lost: too thin for the smoothing",
+            words_mm(part["place_mm"]),
+            part["volume_mm3"] / 1000,
+        )
     if (share := share_lost(quality)) > MOST_LOST:
         log.warning("warning: %s", loss_in_words(quality, share))
 
