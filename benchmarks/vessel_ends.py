@@ -21,7 +21,6 @@ import logging
 import sys
 from collections import defaultdict
 from functools import cache, partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ FULL, STEP_RADII, REACH_RADII = 0.95, 0.05, 12.0
 
 def drawn(seed: int, kinds: list[str], folder: Path | None, blind: bool) -> dict[str, Any]:
     """One drawn tube, from its image to its surface."""
-    pairs = list(product(kinds, repeat=2))
+    pairs = [(first, last) for first in kinds for last in kinds]
     tube = draw(seed, pairs[seed % len(pairs)] if pairs else None)
     found: dict[str, Any] = {"seed": seed, "kinds": [end.kind for end in tube.ends], "true_mm3": tube.volume_mm3}
     try:

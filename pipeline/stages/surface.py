@@ -195,7 +195,7 @@ def _extract(
     traced, sides = _without_side_branches(traced, settings, least_mm, log, scene, parts)
     found, border = traced.ends(traced.centreline, settings, least_mm), tuple(traced.border.values())
     scene.mark_ends(found)
-    cutting = replace(_cutting(lumen, settings, least_mm, border, shaved), image=image)
+    cutting = replace(_cutting(lumen, settings, least_mm, border, shaved), image=image, lumen=lumen)
     close_on_request(found, cutting)
     asked_mm3 = given_mm3 - sum(side["volume_mm3"] for side in sides)
     parts.begin("volume")

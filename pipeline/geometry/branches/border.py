@@ -301,13 +301,20 @@ def reached_by_tails(found: Ends, border: Collection[Section], sections: Sequenc
 def open_to_border(found: Ends, rows: Collection[int]) -> Ends:
     """Ends of which those in the tubes beyond sections are open there, however thin their tails are.
 
+    A vessel without forks that is open at its other end is resolved, though not in the half that ends here.
+
     Parameters
     ----------
     found : ends.
     rows : of the centreline, the ends in the tubes.
     """
     whole = {end.rows: branch for branch, end in _with_tails(found) if branch.rows[0] in rows}
-    return replace(found, open=[whole.get(end.rows, end) for end in found.open])
+    ends, closed = [whole.get(end.rows, end) for end in found.open], dict(found.closed)
+    for branch in found.centreline.terminal_branches() if ends else ():
+        if branch.rows[0] in found.too_thin.intersection(rows, closed) and not branch.forked:
+            ends.append(branch)
+            del closed[branch.rows[0]]
+    return replace(found, open=sorted(ends, key=lambda end: end.rows), closed=closed)
 
 
 def _with_tails(found: Ends) -> list[tuple[Branch, Branch]]:

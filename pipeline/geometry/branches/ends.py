@@ -22,7 +22,7 @@ from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.round_ends import DOME_SHARE, may_be_sac
 from pipeline.geometry.branches.side_branches import WALL
 from pipeline.geometry.branches.thin_tails import thin_tail
-from pipeline.geometry.branches.tips import Tip, lost_at, tip_to_keep
+from pipeline.geometry.branches.tips import Tip, lost_at, piece_beyond, tip_to_keep
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
@@ -80,6 +80,7 @@ class Cutting:
     moved : where a cut is made for one that was placed; none: there.
     voxel_mm : of the image, if cuts are moved as near to tips as sections stay as large and round, and blunt tips kept.
     image : of a lumen; none: it is not known.
+    lumen : of a lumen's vessel, as the image holds it.
     shaved : sections in which the border shaves off a vessel's side. None: of a surface of no image, whose flat faces
         are other ends already.
     """
@@ -94,6 +95,7 @@ class Cutting:
     moved: Callable[[Mesh, Cut], Cut] | None = None
     voxel_mm: float | None = None
     image: LumenImage | None = None
+    lumen: Volume | None = None
     shaved: Sequence[Section] | None = None
 
 
@@ -167,6 +169,7 @@ def cut_ends(
         mesh = scene.mesh = cut_and_cap(mesh, cut, number, cuts, scene)
         cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
         lost.append(lost_at(cut, before.volume_mm3() - mesh.volume_mm3(), cap_mm2, cutting.asked_radii))
+        lost[-1] |= piece_beyond(before, mesh, cut, cutting.lumen)
         if cutting.voxel_mm:
             tip = tip_to_keep(before, mesh, cut, number, lost[-1], cutting.voxel_mm, cutting.image)
             tips += [tip] if tip else []

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.files.mesh import Mesh, words_mm
+from pipeline.files.volume import Volume
 from pipeline.geometry.branches.faded_ends import LumenImage
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.surface.clip import open_edges
@@ -40,6 +41,8 @@ LEAST_EDGES = 0.25
 BLUNT = 0.58
 """A tip is blunt that fills so much of the cylinder of its height on the cut: half a ball fills 2/3, a paraboloid 1/2,
 a cone 1/3."""
+AT_BORDER_VOXELS = 0.5
+"""The wall lies half way between voxels of the lumen and others, to so much: at the border, in its plane."""
 TINY = 1e-6
 """Part of the length of the tube, of which the height of a tip is at least: a tip without one is flat."""
 FLAT = 0.8
@@ -81,6 +84,28 @@ def lost_at(cut: Cut, volume_mm3: float, cap_mm2: float, asked_radii: float) -> 
         "volume_mm3": volume_mm3,
         "asked_mm3": float(cap_mm2 * asked_radii * radius_mm),
     }
+
+
+def piece_beyond(before: Mesh, after: Mesh, cut: Cut, lumen: Volume | None) -> dict[str, Any]:
+    """What is recorded of the piece that a cut took off.
+
+    Parameters
+    ----------
+    before, after : the closed surface with and without what lies beyond the cut.
+    cut : where.
+    lumen : in whose image the vessel lies; none: in no image.
+
+    Returns
+    -------
+    ``reach_mm``, how far it reaches beyond the plane of the cut; ``at_border``, whether it reaches the image's border.
+    """
+    piece = before.points_mm[points_gone(before, after, cut.centre_mm, np.inf)]
+    found: dict[str, Any] = {"reach_mm": float(((piece - cut.centre_mm) @ cut.normal).max(initial=0.0))}
+    if lumen is None:
+        return found
+    index, size = lumen.to_index(piece), np.array(lumen.voxels.shape[::-1])
+    to_border = np.minimum(index + 0.5, size - 0.5 - index)
+    return found | {"at_border": bool(to_border.min(initial=np.inf) < AT_BORDER_VOXELS)}
 
 
 def tip_to_keep(

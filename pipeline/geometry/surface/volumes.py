@@ -60,7 +60,7 @@ def loss_in_words(quality: Mapping[str, Any], share: float) -> str:
     ends = sorted(quality["cut_ends"], key=_unasked, reverse=True)
     named = [end for end in ends if _unasked(end) > LEAST_NAMED * whole_mm3]
     whole = f"{100 * share:.1f} % of the {what}'s {whole_mm3 / 1000:.3g} mL"
-    shown = "; ".join(f"{_unasked(end) / 1000:.3g} mL at {words_mm(end['place_mm'])}" for end in named[:MOST_NAMED])
+    shown = "; ".join(map(_loss_at, named[:MOST_NAMED]))
     shown += "; ..." if len(named) > MOST_NAMED else ""
     if "given_volume_mm3" in quality:
         radii = max(math.ceil(10 * end["volume_mm3"] / (math.pi * end["radius_mm"] ** 3) + 0.1) / 10 for end in ends)
@@ -70,12 +70,26 @@ def loss_in_words(quality: Mapping[str, Any], share: float) -> str:
             " close them with flat caps, in the program that made the surface: flat ends lose nothing. If the round"
             f" ends are no part of the vessel, say so: surface.cut_radii: {radii:g}"
         )
+    border = "take an image that holds all of the vessel, " if any(end.get("at_border") for end in named) else ""
     return (
-        f"surface: cuts took off {whole} at the ends of the vessel (at most {100 * MOST_LOST:g} %): {shown}. Up to"
-        " there the vessel narrows, is not round, or is thinner than surface.min_radius_mm. Repair the mask there"
-        " (segment.lower, segment.cut_planes), lower surface.cut_roundness, or close the end with surface.closed_mm. If"
+        f"surface: cuts took off {whole} at the ends of the vessel (at most {100 * MOST_LOST:g} %): {shown}."
+        " What is thinner than surface.min_radius_mm is cut off, too. Repair the mask there (segment.lower,"
+        f" segment.cut_planes), {border}lower surface.cut_roundness, or close the end with surface.closed_mm. If"
         f" what lies beyond is not wanted, say so: surface.cut_off_mm: {_places(ends, whole_mm3)}"
     )
+
+
+def _loss_at(end: Mapping[str, Any]) -> str:
+    """What an end lost unasked for, where, and, of an end in an image, what that piece is."""
+    lost = f"{_unasked(end) / 1000:.3g} mL at {words_mm(end['place_mm'])}"
+    if "at_border" not in end:
+        return lost
+    over = f"{end['reach_mm']:.3g} mm"
+    if end["at_border"]:
+        return f"{lost} (over {over}, where the border of the image cuts it)"
+    if end["reach_mm"] <= end["radius_mm"]:
+        return f"{lost} (an uneven tip of {over})"
+    return f"{lost} (over {over}, where it narrows or is not round)"
 
 
 def _places(ends: Sequence[Mapping[str, Any]], whole_mm3: float) -> list[list[float]]:
