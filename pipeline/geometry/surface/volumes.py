@@ -125,6 +125,8 @@ def tell_volumes(quality: Mapping[str, Any], log: logging.Logger) -> None:
         *(mm3 / 1000 for mm3 in (sides, ends, quality["extensions_mm3"], quality["volume_mm3"])),
     )
     for end in quality["cut_ends"]:
+        if _unasked(end) > LEAST_NAMED * whole_mm3:
+            log.info("cut off: %s", _loss_at(end))
         if "thin_mm3" in end:
             log.info(
                 "end at %s: of what is cut off %.3g mL is a thin tail of %.3g mm, radius %.3g mm: less than two voxels"
