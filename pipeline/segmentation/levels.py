@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.filters import threshold_otsu
 
-from pipeline.segmentation.region_growing import Index, Mask, bounding_box, grow, seeds_within, shift
+from pipeline.segmentation.region_growing import Index, Mask, bounding_box, grow, shift
 from solver.runtime.errors import StageError
 
 AIR_HU = -200.0
@@ -106,7 +106,9 @@ def levels(
             " raise the threshold (segment.lower: null lets it be found), or widen the region (filter)"
         )
     half_way = (lower + float(np.median([voxels[seed[::-1]] for seed in seeds]))) / 2
-    core = grow(np.where(part, near, -np.inf), [shift(seed, box) for seed in seeds_within(mask, seeds)], half_way)
+    held = [shift(seed, box) for seed in seeds if mask[seed[::-1]]]
+    core = grow(np.where(part, near, -np.inf), held, half_way)
+    core = core if core.any() else part
     median, quartile = np.percentile(near[tissue], [50, 75])
     last_digit = np.spacing(np.abs(near).max())
     noise = max(float(MAD_TO_SIGMA * np.median(differences) / np.sqrt(2)), float(last_digit))
