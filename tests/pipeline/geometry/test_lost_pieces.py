@@ -29,7 +29,7 @@ def test_a_piece_is_known_by_how_far_it_reaches_and_by_the_border(to_border, at_
     assert piece_beyond(pipe, rest, cut, None) == {"reach_mm": pytest.approx(8.0)}
 
 
-def test_each_piece_is_told_by_what_it_is_and_counts(caplog):
+def test_what_is_said_of_each_piece_that_is_lost(caplog):
     end = {"radius_mm": 5.0, "asked_mm3": 0.0, "at_border": False}
     ends = [
         end | {"place_mm": [1.0, 0.0, 0.0], "volume_mm3": 400.0, "reach_mm": 18.0},
