@@ -278,6 +278,7 @@ def _trace_beyond(
         traced = _traced(beyond_border(lumen, sections), settings, log, scene, parts, less_where_thin)
         centreline, border, sides = ends_at_border(traced.centreline, sections, settings.min_branch_radii)
         traced = replace(traced, given=lumen, centreline=centreline, border=border)
+        sides = [*sides, *(each for each in sections if each.radius_mm < least_mm and not each.cuts(traced.raw))]
         shaved += [section for section in sides if section.radius_mm >= least_mm]
         if sides:
             gone = {id(section) for section in sides}

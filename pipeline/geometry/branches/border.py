@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.files.mesh import words_mm
+from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.centreline_graph import Branch, Centreline, Ends
 from pipeline.geometry.branches.openings import Cut
+from pipeline.geometry.surface.clip import ClipError, section_mm2
 
 TUBE_RADII = 3.0
 """Length of the tube beyond the border, in radii of the largest circle in the section: the skeleton must reach it, and
@@ -32,6 +33,8 @@ STRIP_DEPTH = 2.2
 """A vessel whose side is shaved off ends within this depth, in radii of the largest circle in the strip."""
 NARROW_SECTION = 0.8
 """A strip from a vessel's side is narrower than the vessel: largest circle over largest ball."""
+LEAST_LEFT = 0.5
+"""Part of a section of few pixels that smoothing leaves, at least."""
 PIXELS_AROUND = 2
 """Pixels around a section that may be filled in part."""
 NEIGHBOURS = np.ones((3, 3), bool)
@@ -70,6 +73,13 @@ class Section:
     def half_width_mm(self) -> float:
         """Of an ellipse of the section's area and slenderness: of few pixels the largest circle says less."""
         return float(np.sqrt(self.area_mm2 / (np.pi * self.slenderness)))
+
+    def cuts(self, surface: Mesh) -> bool:
+        """Whether the section is one of a surface, too: smoothing may take a thin vessel away there."""
+        try:
+            return section_mm2(surface, self.cut.centre_mm, self.cut.normal) > LEAST_LEFT * self.area_mm2
+        except ClipError:
+            return False
 
     def beyond_mm(self, points_mm: NDArray[np.float64]) -> NDArray[np.float64]:
         """How far points (n, 3) lie beyond the border, (n,)."""
