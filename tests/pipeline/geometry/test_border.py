@@ -9,7 +9,7 @@ import pytest
 from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
 from pipeline.files.volume import Volume
-from pipeline.geometry.branches.border import beyond_border, border_sections
+from pipeline.geometry.branches.border import beyond_border, border_sections, thin_sections
 from pipeline.geometry.branches.ends import cut_and_cap
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.branches.picture import Scene
@@ -211,12 +211,12 @@ def test_vessels_that_leave_through_one_section_have_one_opening_there(seed):
     assert surface.mesh.volume_mm3() == pytest.approx(lumen.voxels.sum() * 0.4**3, rel=0.02)
 
 
-def narrowed(seed: int) -> tuple[Volume, float]:
-    """A vessel of 4 to 7 voxels in radius that narrows to 1.3 to 1.9 a good way before a face of the image cuts it, up
-    to 40 degrees askew; and its area there.
+def narrowed(seed: int, least: float = 1.3, most: float = 1.9) -> tuple[Volume, float]:
+    """A vessel of 4 to 7 voxels in radius that narrows to some a good way before a face of the image cuts it, up to 40
+    degrees askew; and its area there.
     """
     random = np.random.default_rng(seed)
-    wide, narrow, tilt = random.uniform(4, 7), random.uniform(1.3, 1.9), np.deg2rad(random.uniform(0, 40))
+    wide, narrow, tilt = random.uniform(4, 7), random.uniform(least, most), np.deg2rad(random.uniform(0, 40))
     turn, axis = random.uniform(0, 2 * np.pi), int(random.integers(3))
     along = np.array([np.sin(tilt) * np.cos(turn), np.sin(tilt) * np.sin(turn), np.cos(tilt)])
     size, length = 90, 10 + 8 * wide
@@ -241,3 +241,15 @@ def test_a_vessel_that_narrows_is_open_at_the_border_that_cuts_it(seed):
     assert share_lost(surface.quality) < 1e-3
     without = extract(lumen, min_radius_mm=2.0)  # as thin vessels stay closed, it is open where it is wide
     assert share_lost(without.quality) > 0.01
+
+
+def test_a_section_that_smoothing_took_away_is_none_of_the_surface():
+    """The plane of the border cut nothing there, and the vessel was refused for an opening of two pixels."""
+    lumen, _ = narrowed(0)
+    (section,) = thin_sections(lumen, 1.0, [])
+    radius = np.sqrt(section.area_mm2 / np.pi)
+    for part, aside, cut in ((1.0, 0.0, True), (0.6, 0.0, False), (1.0, 3 * radius, False)):
+        place = section.cut.centre_mm + np.array([aside, 0.0, 0.0])
+        pipe, _ = capped_cylinder(section.cut.normal, part * radius, 20.0, tuple(place))
+        assert section.cuts(pipe) is cut
+    assert thin_sections(lumen, 1.0, [section]) == []
