@@ -42,9 +42,9 @@ MOST_FULL_AREA = 1.25
 """A cut is refused as skew where its section is larger than this many times the tube's."""
 SKEW_AREA = 1.05
 """Of two tangents the straight line's is taken where the parabola's section is this many times larger than its."""
-STRAIGHTER = 2.5
-"""And where the parabola lies so many times farther from the middles of the short way, to which the line is fitted:
-in an even bend it lies up to 1.8 times as far, behind a wiggle 3.7 times and more."""
+STRAIGHTER = 2.0
+"""And where the parabola lies so many times farther from the middles of the short way, to which the line is fitted: of
+172 ends of trees the axis lies nearer to the parabola below that as a rule, above it to the line."""
 NEARER_STEP = 0.1
 """Step in which a cut is moved outwards, in radii."""
 BENT_RADII, LEAST_SECTIONS = 2.0, 6
