@@ -342,7 +342,7 @@ def _cut_at(field: Volume, sections: list[_Section], first: int, radius: float, 
 
     The tangent is that of a parabola over a long way, or of a straight line over a short one where that describes this
     short way far better, as after a wiggle farther behind, or where the section across the parabola is notably larger:
-    the section across the vessel is the smallest.
+    the section across the vessel is the smallest; or where the section across the parabola does not fit.
     """
     centroids = _centroids_behind(sections, first)
     near = centroids[: int(TANGENT_RADII / 2 / STEP_RADII) + 1]
@@ -355,9 +355,10 @@ def _cut_at(field: Volume, sections: list[_Section], first: int, radius: float, 
         cuts.append((_section(field, coefficients[0], tangent, radius), Cut(coefficients[0], -tangent)))
     (curved, _), (straight, _) = cuts
     skew = curved.area_mm2 > SKEW_AREA * straight.area_mm2 or away[0] > STRAIGHTER * away[1]
-    section, cut = cuts[1 if skew else 0]
-    fits = _fits(section, sections[first:], limits.roundness, LEAST_FULL_AREA, MOST_FULL_AREA)
-    return cut if section.whole and fits else None
+    for section, cut in cuts[1:] if skew else cuts:
+        if section.whole and _fits(section, sections[first:], limits.roundness, LEAST_FULL_AREA, MOST_FULL_AREA):
+            return cut
+    return None
 
 
 def _centroids_behind(sections: list[_Section], first: int) -> NDArray[np.float64]:
