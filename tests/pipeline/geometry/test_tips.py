@@ -81,7 +81,7 @@ def test_an_end_that_tapers_stays_cut_off_where_it_is_wide(seed):
     assert share_lost(extract(lumen, volume_mm3, cut_off_mm=json.loads(advice.group(1))).quality) < 1e-3
 
 
-@pytest.mark.parametrize("seed", some(range(6), 1))
+@pytest.mark.parametrize("seed", some(range(6), 1, 3))
 def test_an_opening_at_the_end_of_a_bend_lies_across_it(seed):
     """A straight tube on the cut would turn aside by the bend, 10 degrees and more."""
     rng = np.random.default_rng(seed)
