@@ -13,7 +13,6 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -64,7 +63,7 @@ def drawn(seed: int, folder: Path) -> tuple[str, SurfaceFile, dict[str, Any]]:
 def brought_in(given: SurfaceFile, unit: str) -> dict[str, Any]:
     """How it ended."""
     try:
-        surface = import_surface.import_surface(replace(given), GivenSurface(unit=unit), logging.getLogger("noise"))
+        surface = import_surface.import_surface(given, GivenSurface(unit=unit), logging.getLogger("noise"))
     except StageError as refusal:
         return {"refusal": str(refusal).partition(";")[0][:160]}
     keys = ("given_volume_mm3", "volume_mm3", "untangled")

@@ -7,6 +7,7 @@ Flat caps become openings as they are, round ends are cut off where the vessel b
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from pipeline.geometry.branches.centreline_graph import (
 )
 from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, Cutting, close_on_request, closed_ends, cut_ends
 from pipeline.geometry.branches.frayed_ends import without_frayed_ends
-from pipeline.geometry.branches.openings import Cut
+from pipeline.geometry.branches.openings import SHORT_RADII, Cut
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.branches.side_branches import choose_side_branches, close_flush
 from pipeline.geometry.branches.tips import lost_at
@@ -233,7 +234,7 @@ def _with_end_faces(
     capped: list[Cut] = []
     lost: list[dict[str, Any]] = []
     for end in list(found.open):
-        looks = (end_face(mesh, inside, end.end_radius_mm) for inside in _looking_out(found, end))
+        looks = (end_face(mesh, inside, radius_mm) for inside, radius_mm in _looking_out(found, end))
         face = next((each for each in looks if each), None)
         if face is None or mesh.opening[face.rows].any():
             continue
@@ -253,15 +254,19 @@ def _with_end_faces(
     return mesh, capped, lost
 
 
-def _looking_out(found: Ends, end: Branch) -> Iterator[Cut]:
-    """Places on the centreline before an end, and the directions to it."""
+def _looking_out(found: Ends, end: Branch) -> Iterator[tuple[Cut, float]]:
+    """Places on the centreline before an end with the directions to it, and the radius of the vessel there.
+
+    Behind a short vessel that leaves a sac the radius is that of the sac: the end is looked at from nearer, too.
+    """
     points = found.centreline.points_mm[list(end.rows)]
-    for radii in LOOK_RADII:
-        way = np.array([radii, radii + 1.0]) * end.end_radius_mm
+    nearer_mm = float(end.radius_mm[end.largest(within_radii=SHORT_RADII)])
+    for radius_mm, radii in product(sorted({end.end_radius_mm, nearer_mm}, reverse=True), LOOK_RADII):
+        way = np.array([radii, radii + 1.0]) * radius_mm
         here, before = (np.array([np.interp(w, end.way_mm, points[:, k]) for k in range(3)]) for w in way)
         length = np.linalg.norm(here - before)
         if length > 0:
-            yield Cut(here, (here - before) / length)
+            yield Cut(here, (here - before) / length), radius_mm
 
 
 def _resolved(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> _Voxels:

@@ -251,8 +251,9 @@ def _roundest(
     field: Volume, found: Ends, end: Branch, cutting: Cutting, roundnesses: Sequence[float]
 ) -> tuple[Cut | None, float | None]:
     """The cut of an end by the first of some values of ``surface.cut_roundness`` that finds one, and that value."""
+    asked = end.rows[0] in found.asked
     for roundness in roundnesses:
-        limits = cutting.cut_radii, cutting.least_mm, roundness, cutting.voxel_mm is not None
+        limits = cutting.cut_radii, cutting.least_mm, roundness, cutting.voxel_mm is not None, asked
         if cut := place_cut(field, found.centreline, end, *limits):
             return cut, roundness
     return None, None

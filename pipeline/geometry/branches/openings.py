@@ -60,6 +60,8 @@ MERGED_AREA = 2.0
 """A section larger than this many times the cut's has merged with another vessel and says nothing of the axis."""
 TAPERED = 1.5
 """Where the vessel is so many times wider than its end, it fades along its length; sections are then also as wide."""
+SHORT_RADII = 1.5
+"""The largest ball so near to the tip, in its radii, is of the vessel that ends there, however short it is."""
 PIXELS_PER_RADIUS = 10.0
 HALF_WIDTH_RADII = 3.0
 """Resolution and extent of the picture in which a section is measured."""
@@ -111,6 +113,7 @@ def place_cut(
     least_radius_mm: float,
     cut_roundness: float,
     nearest: bool = False,
+    short: bool = False,
 ) -> Cut | None:
     """Plane that cuts the end of a branch, or None where no section is as large and round as the tube behind it.
 
@@ -123,9 +126,10 @@ def place_cut(
     least_radius_mm : equivalent radius of the section, at least.
     cut_roundness : ratio of the section's axes over that of the vessel behind, at least.
     nearest : from there on as near to the tip as the section stays as large and round.
+    short : whether the branch may be a short vessel that leaves a wide one.
     """
     limits = _Limits(cut_radii, cut_roundness, np.pi * least_radius_mm**2)
-    for radius in _scales_mm(branch):
+    for radius in _scales_mm(branch, short):
         axis = _to_the_tip(field, _axis_of_branch(centreline, branch, radius, STEP_RADII * radius), radius)
         rough, axis, _ = _first_cut(field, axis, radius, limits)
         if rough is None:
@@ -210,10 +214,13 @@ def cut_behind(field: Volume, face: Cut, radius_mm: float, cut_radii: float) -> 
     return None
 
 
-def _scales_mm(branch: Branch) -> list[float]:
-    """Radii by which sections are placed: that of the end, and that of the vessel where it narrows all the way."""
-    wide = widest_mm(branch)
-    return [branch.end_radius_mm] + ([wide] if wide > TAPERED * branch.end_radius_mm else [])
+def _scales_mm(branch: Branch, short: bool) -> list[float]:
+    """Radii by which sections are placed: that of the end, that of the vessel where it narrows all the way, and that
+    at the tip, where what lies a few radii behind it is another vessel or a sac.
+    """
+    wide, thin = widest_mm(branch), float(branch.radius_mm[branch.largest(within_radii=SHORT_RADII)])
+    scales = [branch.end_radius_mm] + ([wide] if wide > TAPERED * branch.end_radius_mm else [])
+    return scales + ([thin] if short and thin < branch.end_radius_mm else [])
 
 
 def widest_mm(branch: Branch) -> float:
