@@ -258,6 +258,18 @@ def parse() -> argparse.Namespace:
     return options
 
 
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """An option that may be given several times: settings of the solver, as pairs of key and value in `set`."""
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        type=lambda each: each.split("=", 1),
+        help="setting",
+    )
+
+
 def default_file(what: str, hardware: dict[str, Any]) -> Path:
     """Results are named by the date, what they are of, and the device."""
     device = hardware.get("gpu") or f"{hardware['cpu']} {hardware['threads']} threads"

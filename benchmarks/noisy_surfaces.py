@@ -18,6 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from numpy.typing import NDArray
 from vtkmodules.vtkFiltersCore import vtkQuadricDecimation
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +29,7 @@ from bench import default_file, provenance  # noqa: E402
 from pipeline.files.mesh import Mesh  # noqa: E402
 from pipeline.files.surface_file import SurfaceFile, read_surface_file  # noqa: E402
 from pipeline.geometry.given_surface import GivenSurface  # noqa: E402
+from pipeline.geometry.surface.intersections import self_intersections  # noqa: E402
 from pipeline.geometry.surface.repair import repair  # noqa: E402
 from pipeline.stages import import_surface  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
@@ -70,11 +72,16 @@ def brought_in(given: SurfaceFile, unit: str) -> dict[str, Any]:
     return {"openings": len(surface.openings)} | {key: surface.quality[key] for key in keys}
 
 
+def as_given(mesh: Mesh) -> tuple[Mesh, NDArray[np.int64], dict[str, float]]:
+    """In place of the smoothing: the surface as it is, with the pairs of its triangles that cross."""
+    return mesh, self_intersections(mesh.points_mm, mesh.triangles), {}
+
+
 def rows(seeds: range, folder: Path) -> Iterator[dict[str, Any]]:
     """Of each seed, without the smoothing and with it."""
     for seed in seeds:
         unit, given, facts = drawn(seed, folder)
-        with patch.object(import_surface, "untangled", lambda mesh: (mesh, {})):
+        with patch.object(import_surface, "untangled", as_given):
             before = brought_in(given, unit)
         yield facts | {"before": before, "after": brought_in(given, unit)}
 

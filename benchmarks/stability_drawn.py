@@ -20,7 +20,7 @@ from typing import Any
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 import numpy as np
-from bench import default_file, provenance
+from bench import add_settings, default_file, provenance
 from comparison import table
 
 from tests.solver.run.test_stability import require_stable
@@ -97,14 +97,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--steps", type=int, default=20_000, help="of steady flows, at most")
     parser.add_argument("--finer", type=float, default=1.0, help="times as many nodes across")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        type=lambda each: each.split("=", 1),
-        help="setting",
-    )
+    add_settings(parser)
     parser.add_argument("--every", type=int, default=1, help="run only each of so many, to share the work")
     parser.add_argument("--offset", type=int, default=0, help="the first of them")
     parser.add_argument("--json", type=Path, help="file for the results")

@@ -28,7 +28,7 @@ from typing import Any
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 import numpy as np
-from bench import default_file, provenance
+from bench import add_settings, default_file, provenance
 
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.flow import SolveSettings as CaseSettings
@@ -349,14 +349,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", default=[], help="only these")
     parser.add_argument("--minutes", type=float, default=6.0, help="of each run, at most")
     parser.add_argument("--finer", type=float, default=1.0, help="times as many nodes across")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        type=lambda each: each.split("=", 1),
-        help="setting",
-    )
+    add_settings(parser)
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--commit", help="of what was run, where git cannot tell it")
     options = parser.parse_args()

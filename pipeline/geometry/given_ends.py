@@ -25,7 +25,7 @@ from pipeline.geometry.branches.centreline_graph import (
 )
 from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, Cutting, close_on_request, closed_ends, cut_ends
 from pipeline.geometry.branches.frayed_ends import without_frayed_ends
-from pipeline.geometry.branches.openings import SHORT_RADII, Cut
+from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.branches.side_branches import choose_side_branches, close_flush
 from pipeline.geometry.branches.tips import lost_at
@@ -260,8 +260,7 @@ def _looking_out(found: Ends, end: Branch) -> Iterator[tuple[Cut, float]]:
     Behind a short vessel that leaves a sac the radius is that of the sac: the end is looked at from nearer, too.
     """
     points = found.centreline.points_mm[list(end.rows)]
-    nearer_mm = float(end.radius_mm[end.largest(within_radii=SHORT_RADII)])
-    for radius_mm, radii in product(sorted({end.end_radius_mm, nearer_mm}, reverse=True), LOOK_RADII):
+    for radius_mm, radii in product(sorted({end.end_radius_mm, end.tip_radius_mm}, reverse=True), LOOK_RADII):
         way = np.array([radii, radii + 1.0]) * radius_mm
         here, before = (np.array([np.interp(w, end.way_mm, points[:, k]) for k in range(3)]) for w in way)
         length = np.linalg.norm(here - before)

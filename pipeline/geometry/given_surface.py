@@ -14,7 +14,6 @@ from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.closed_surface import SurfaceStage
 from pipeline.geometry.lattice.crossings import winding
 from pipeline.geometry.lattice.grid import choose_frame
-from pipeline.geometry.surface.intersections import self_intersections
 from pipeline.geometry.surface.repair import UNITE
 from solver.runtime.errors import StageError
 
@@ -101,7 +100,7 @@ def outward(mesh: Mesh) -> Mesh:
     return Mesh(mesh.points_mm, mesh.triangles[:, ::-1].copy(), mesh.opening)
 
 
-def require_simple(mesh: Mesh, unit: str, scene: Scene) -> float:
+def require_simple(mesh: Mesh, pairs: NDArray[np.int64], unit: str, scene: Scene) -> float:
     """Refuse a surface of a thickness that no vessel has, or that overlaps itself; the part of it that does.
 
     Where a surface overlaps itself it winds twice around what lies in it, where it is inside out not at all.
@@ -109,6 +108,7 @@ def require_simple(mesh: Mesh, unit: str, scene: Scene) -> float:
     Parameters
     ----------
     mesh : closed, in mm.
+    pairs : of its triangles that pass through each other, (n, 2).
     unit : of the given coordinates, for the message.
     scene : gets a mark where the surface passes through itself.
     """
@@ -129,7 +129,6 @@ def require_simple(mesh: Mesh, unit: str, scene: Scene) -> float:
             f"input.surface: it overlaps itself or is inside out in {share:.2%} of its volume (limit"
             f" {MAX_OVERLAP:.2%}), most around {words_mm(spot)}. {UNITE}; otherwise {ADVICE}"
         )
-    pairs = self_intersections(mesh.points_mm, mesh.triangles)
     if len(pairs):
         places = mesh.points_mm[mesh.triangles[pairs]].mean(axis=(1, 2))
         spots = _spots(places, radius)

@@ -79,6 +79,10 @@ class Particles(NamedTuple):
     held: NDArray[np.bool_]
     end_s: NDArray[np.float64]
 
+    def on_way(self) -> NDArray[np.bool_]:
+        """Which have neither left nor come to their end, (P,)."""
+        return (self.state == MOVING) & (self.clock_s != self.end_s)
+
     @staticmethod
     def at(place: NDArray[np.float64], released_s: NDArray[np.float64], lasts_s: float) -> "Particles":
         """Particles that are released at places, (P, 3), at times, (P,), and go on for a time, below 0 backwards.
@@ -130,7 +134,7 @@ class Tracer:
 
     def advance(self, particles: Particles, until_s: float) -> None:
         """Trace particles up to a time as :meth:`follow` does, without looking at them on the way."""
-        self.follow(particles, np.flatnonzero(particles.state == MOVING), np.array([until_s]), sampled=False)
+        self.follow(particles, np.flatnonzero(particles.on_way()), np.array([until_s]), sampled=False)
 
     def follow(
         self, particles: Particles, rows: NDArray[np.int64], stops_s: NDArray[np.float64], sampled: bool = True
@@ -153,7 +157,7 @@ class Tracer:
         or where it left or ended since the time before; else NaN. Without looks (R, 0, 7).
         """
         samples = np.full((len(rows), len(stops_s) if sampled else 0, 7), np.nan)
-        on_way = (particles.state[rows] == MOVING) & (particles.clock_s[rows] != particles.end_s[rows])
+        on_way = particles.on_way()[rows]
         if not on_way.any():
             return samples
         clocks, last = particles.clock_s[rows[on_way]], float(stops_s[-1])

@@ -87,8 +87,7 @@ class Recorder:
     def advance(self, stops_s: NDArray[np.float64]) -> int:
         """Go on to the last of several times; the number of particles on their way is returned."""
         particles = self._particles
-        due = (self._released_s <= stops_s[-1]) & (particles.clock_s < particles.end_s) & (particles.state == MOVING)
-        rows = np.flatnonzero(due)
+        rows = np.flatnonzero((self._released_s <= stops_s[-1]) & particles.on_way())
         samples = self._tracer.follow(particles, rows, stops_s)
         for sample in samples.transpose(1, 0, 2):
             self._keep(rows, sample)

@@ -165,14 +165,14 @@ def _tell_repairs(repaired: Repaired, log: logging.Logger) -> None:
 
 def _simple(mesh: Mesh, unit: str, scene: Scene, log: logging.Logger) -> tuple[Mesh, dict[str, Any]]:
     """A surface that does not pass through itself, and what its quality says of that."""
-    mesh, moved = untangled(mesh)
+    mesh, pairs, moved = untangled(mesh)
     if moved:
         log.info(
             "repaired: %d pairs of triangles passed through each other; the %d vertices there moved towards the middle"
             " of their neighbours, at most %.2g mm",
             *moved.values(),
         )
-    return mesh, {"overlap_fraction": require_simple(mesh, unit, scene), "untangled": moved}
+    return mesh, {"overlap_fraction": require_simple(mesh, pairs, unit, scene), "untangled": moved}
 
 
 def _smoothed(mesh: Mesh, settings: GivenSurface) -> Mesh:

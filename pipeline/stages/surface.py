@@ -281,8 +281,7 @@ def _trace_beyond(
         sides = [*sides, *(each for each in sections if each.radius_mm < least_mm and not each.cuts(traced.raw))]
         shaved += [section for section in sides if section.radius_mm >= least_mm]
         if sides:
-            gone = {id(section) for section in sides}
-            sections = [section for section in sections if id(section) not in gone]
+            sections = [section for section in sections if section not in sides]
             continue
         reached = reached_by_tails(traced.ends(centreline, settings, least_mm), border.values(), thin) if thin else []
         if not reached:

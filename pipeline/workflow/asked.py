@@ -3,6 +3,7 @@
 
 import os
 from collections.abc import Callable, Container, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +37,24 @@ def take_table(config: dict[str, Any], given: Mapping[str, Any]) -> None:
 
 def stated_in(option: Mapping[str, Any], files: Sequence[Path]) -> Callable[[str], str]:
     """What tells where a key of the configuration was stated: on the command line, in a file named there, or in the
-    configuration's own; of several the one that goes first with Snakemake, or else the one that has most of the key.
+    configuration's own. It is the one that has most of the key; of several, the one that goes first with Snakemake.
+
+    The files are read when the first mistake is told, and not at each start.
 
     Parameters
     ----------
     option : what ``--config`` gives.
     files : of the command line; the last one goes first.
     """
-    stated = {"--config": option} | {os.path.relpath(file): read_yaml(file) for file in reversed(files)}
-    stated.setdefault(CONFIG, read_yaml(shipped(Path(CONFIG))))
+
+    @cache
+    def stated() -> dict[str, Mapping[str, Any]]:
+        given = {"--config": option} | {os.path.relpath(file): read_yaml(file) for file in reversed(files)}
+        return {**given, CONFIG: given.get(CONFIG) or read_yaml(shipped(Path(CONFIG)))}
 
     def place(path: str) -> str:
-        source = max(stated, key=lambda each: _levels(stated[each], path))
-        source = source if _levels(stated[source], path) else CONFIG
+        levels = {source: _levels(values, path) for source, values in stated().items()}
+        source = max(levels, key=lambda each: levels[each]) if any(levels.values()) else CONFIG
         return f"{source}: {path}" if path else source
 
     return place

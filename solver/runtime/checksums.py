@@ -46,12 +46,13 @@ def checksum(*paths: Path) -> str:
         return combined(checksum(file) for file in files)
     with paths[0].open("rb") as stream:
         state = os.fstat(stream.fileno())
-        if state.st_size < LARGE:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
         key = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
-        if key not in _KEPT:
-            _KEPT[key] = hashlib.file_digest(stream, "sha256").hexdigest()
-        return _KEPT[key]
+        if key in _KEPT:
+            return _KEPT[key]
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if state.st_size >= LARGE:
+        _KEPT[key] = found
+    return found
 
 
 def combined(checksums: Iterable[str]) -> str:

@@ -41,7 +41,7 @@ NEIGHBOURS = np.ones((3, 3), bool)
 """Pixels that touch, by an edge or a corner."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Section:
     """Where the border of the image cuts the lumen: one connected part of one of the six faces.
 
@@ -140,7 +140,7 @@ def _apart(mask: NDArray[np.bool_], sections: Sequence[Section], others: Sequenc
         if (voxels & section.pixels).any():
             continue
         voxels |= section.pixels
-        if all(section is not other for other in others):
+        if section not in others:
             yield section
 
 
@@ -261,8 +261,7 @@ def ends_at_border(
     for branch in pruned.terminal_branches():
         if branch.rows[0] in tips and _leaves_along(pruned, branch, tips[branch.rows[0]]):
             sides.append(tips[branch.rows[0]])
-    gone = {id(section) for section in sides}
-    return centreline, {row: each for row, each in tips.items() if id(each) not in gone}, sides
+    return centreline, {row: each for row, each in tips.items() if each not in sides}, sides
 
 
 def section_beyond(centreline: Centreline, branch: Branch, sections: Sequence[Section]) -> Section | None:
@@ -300,7 +299,7 @@ def reached_by_tails(found: Ends, border: Collection[Section], sections: Sequenc
     return [
         section
         for section in sections
-        if all(section is not other for other in border)
+        if section not in border
         and any(
             np.linalg.norm(tip - section.cut.centre_mm) < (section.slenderness + 1) * section.half_width_mm
             for tip in tips

@@ -87,6 +87,11 @@ class Branch:
         """Radius of the vessel near the end, behind a taper."""
         return float(self.radius_mm[self.largest(within_radii=4.0)])
 
+    @property
+    def tip_radius_mm(self) -> float:
+        """Radius of the vessel that ends there, however short it is before it widens to another one or a sac."""
+        return float(self.radius_mm[self.largest(within_radii=1.5)])
+
     def largest(self, within_radii: float) -> int:
         """Position of the branch's largest ball whose centre is at most so many of its radii from the tip."""
         return largest_near_tip(self.way_mm, self.radius_mm, within_radii, self.own_length_mm)

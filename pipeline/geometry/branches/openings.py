@@ -60,8 +60,6 @@ MERGED_AREA = 2.0
 """A section larger than this many times the cut's has merged with another vessel and says nothing of the axis."""
 TAPERED = 1.5
 """Where the vessel is so many times wider than its end, it fades along its length; sections are then also as wide."""
-SHORT_RADII = 1.5
-"""The largest ball so near to the tip, in its radii, is of the vessel that ends there, however short it is."""
 PIXELS_PER_RADIUS = 10.0
 HALF_WIDTH_RADII = 3.0
 """Resolution and extent of the picture in which a section is measured."""
@@ -218,7 +216,7 @@ def _scales_mm(branch: Branch, short: bool) -> list[float]:
     """Radii by which sections are placed: that of the end, that of the vessel where it narrows all the way, and that
     at the tip, where what lies a few radii behind it is another vessel or a sac.
     """
-    wide, thin = widest_mm(branch), float(branch.radius_mm[branch.largest(within_radii=SHORT_RADII)])
+    wide, thin = widest_mm(branch), branch.tip_radius_mm
     scales = [branch.end_radius_mm] + ([wide] if wide > TAPERED * branch.end_radius_mm else [])
     return scales + ([thin] if short and thin < branch.end_radius_mm else [])
 

@@ -26,7 +26,7 @@ STEP, ROUNDS = 0.25, 40
 """Part of the way to the middle of its neighbours that a vertex goes each time; and how many times at most."""
 
 
-def untangled(mesh: Mesh) -> tuple[Mesh, dict[str, float]]:
+def untangled(mesh: Mesh) -> tuple[Mesh, NDArray[np.int64], dict[str, float]]:
     """A surface whose triangles do not pass through each other, where few do and little moves; else the same surface.
 
     Parameters
@@ -35,12 +35,12 @@ def untangled(mesh: Mesh) -> tuple[Mesh, dict[str, float]]:
 
     Returns
     -------
-    The surface; and how many pairs of triangles passed through each other, how many vertices moved, and the longest
-    way of one in mm: nothing where none did, or where the surface stays.
+    The surface; pairs of its triangles that pass through each other, (n, 2); and how many pairs did, how many vertices
+    moved, and the longest way of one in mm: nothing where none did, or where the surface stays.
     """
     pairs = self_intersections(mesh.points_mm, mesh.triangles)
     if not len(pairs) or len(np.unique(pairs)) > MOST_PART * len(mesh.triangles):
-        return mesh, {}
+        return mesh, pairs, {}
     points, moved = mesh.points_mm.copy(), np.zeros(len(mesh.points_mm), bool)
     wall, mean, crossing = vertex_kinds(mesh) == WALL, neighbour_mean(mesh), pairs
     for _ in range(ROUNDS):
@@ -57,6 +57,6 @@ def untangled(mesh: Mesh) -> tuple[Mesh, dict[str, float]]:
     start, end = directed_edges(mesh.triangles).T
     edge_mm = float(np.median(np.linalg.norm(mesh.points_mm[start] - mesh.points_mm[end], axis=1)))
     if len(crossing) or way_mm.max() > FURTHEST * edge_mm:
-        return mesh, {}
+        return mesh, pairs, {}
     record = {"pairs": len(pairs), "vertices": int(moved.sum()), "moved_mm": float(way_mm.max())}
-    return Mesh(points, mesh.triangles, mesh.opening, mesh.patch), record
+    return Mesh(points, mesh.triangles, mesh.opening, mesh.patch), crossing, record
