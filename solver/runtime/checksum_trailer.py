@@ -5,22 +5,14 @@ it.
 It is a line of text behind the last byte that HDF5 counts, so that h5py, VTK and ParaView read the file as any other.
 """
 
-import hashlib
-import os
 from pathlib import Path
 
-from solver.runtime.checksums import checksum
-
-MARK = b"\nsha256 "
-LENGTH = len(MARK) + 2 * hashlib.sha256().digest_size
-BLOCK = 2**20
+from solver.runtime.checksums import MARK, TRAILER, append_checksum, checksums
 
 
 def write_checksum_trailer(path: Path) -> None:
     """Append the SHA-256 of a complete file to it."""
-    line = MARK + checksum(path).encode()
-    with path.open("ab") as stream:
-        stream.write(line)
+    append_checksum(path)
 
 
 def require_checksum_trailer(path: Path) -> None:
@@ -31,17 +23,10 @@ def require_checksum_trailer(path: Path) -> None:
     ValueError
         If it is not.
     """
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        left = max(stream.seek(0, os.SEEK_END) - LENGTH, 0)
-        stream.seek(left)
+        stream.seek(max(path.stat().st_size - TRAILER, 0))
         line = stream.read()
-        if not line.startswith(MARK):
-            raise ValueError("no checksum at its end: cut off, or made by an earlier version")
-        stream.seek(0)
-        while left:
-            block = stream.read(min(left, BLOCK))
-            digest.update(block)
-            left -= len(block)
-    if line != MARK + digest.hexdigest().encode():
+    if not line.startswith(MARK):
+        raise ValueError("no checksum at its end: cut off, or made by an earlier version")
+    if line != MARK + checksums(path).before_trailer.encode():
         raise ValueError("its checksum does not hold: it is damaged")

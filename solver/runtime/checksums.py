@@ -5,7 +5,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 FILE_KEYS = ("phantom", "mask", "surface", "waveform", "seeds_file", "background_file", "network")
 """Keys of settings that name a file which the user gives."""
@@ -17,9 +17,26 @@ STAMP = ".snakemake_timestamp"
 """What Snakemake leaves in a folder that a stage made."""
 
 LARGE = 1 << 26
-"""Bytes of a file from which on its checksum is kept while the process lives: 10 GB take 5 s each time."""
+"""Bytes of a file from which on its checksums are kept while the process lives: to read 10 GB takes 5 to 10 s."""
 
-_KEPT: dict[tuple[int, ...], str] = {}
+BLOCK = 1 << 20
+"""Bytes that are read at a time."""
+
+MARK = b"\nsha256 "
+"""Begins a checksum trailer (:mod:`solver.runtime.checksum_trailer`)."""
+
+TRAILER = len(MARK) + 2 * hashlib.sha256().digest_size
+"""Bytes of a checksum trailer."""
+
+
+class Checksums(NamedTuple):
+    """SHA-256 of a file, and of all but its last :data:`TRAILER` bytes."""
+
+    whole: str
+    before_trailer: str
+
+
+_KEPT: dict[tuple[int, ...], Checksums] = {}
 """Checksums of large files by what changes with every writing to them."""
 
 
@@ -44,15 +61,54 @@ def checksum(*paths: Path) -> str:
             paths if len(paths) > 1 else [file for file in paths[0].rglob("*") if file.is_file() and file.name != STAMP]
         )
         return combined(checksum(file) for file in files)
-    with paths[0].open("rb") as stream:
-        state = os.fstat(stream.fileno())
-        key = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
-        if key in _KEPT:
-            return _KEPT[key]
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if state.st_size >= LARGE:
-        _KEPT[key] = found
+    return checksums(paths[0]).whole
+
+
+def checksums(path: Path) -> Checksums:
+    """Both checksums of a file, which is read once for them."""
+    with path.open("rb") as stream:
+        found = _KEPT.get(_state(stream.fileno()))
+        if found:
+            return found
+        start = _digest(stream, max(os.fstat(stream.fileno()).st_size - TRAILER, 0))
+        whole = start.copy()
+        whole.update(stream.read())
+        found = Checksums(whole.hexdigest(), start.hexdigest())
+        _keep(stream.fileno(), found)
     return found
+
+
+def append_checksum(path: Path) -> None:
+    """Append :data:`MARK` and the SHA-256 of a file to it."""
+    with path.open("r+b") as stream:
+        digest = _digest(stream, os.fstat(stream.fileno()).st_size)
+        before = digest.hexdigest()
+        line = MARK + before.encode()
+        stream.write(line)
+        stream.flush()
+        digest.update(line)
+        _keep(stream.fileno(), Checksums(digest.hexdigest(), before))
+
+
+def _digest(stream: BinaryIO, count: int) -> "hashlib._Hash":
+    """Of so many bytes from where the stream is."""
+    digest = hashlib.sha256()
+    while count and (block := stream.read(min(count, BLOCK))):
+        digest.update(block)
+        count -= len(block)
+    return digest
+
+
+def _keep(file: int, found: Checksums) -> None:
+    """Keep the checksums of an open file, where it is large."""
+    if os.fstat(file).st_size >= LARGE:
+        _KEPT[_state(file)] = found
+
+
+def _state(file: int) -> tuple[int, ...]:
+    """What changes with every writing to an open file."""
+    state = os.fstat(file)
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
 def combined(checksums: Iterable[str]) -> str:

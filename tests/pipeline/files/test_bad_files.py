@@ -25,7 +25,8 @@ from pipeline.files.sandbox import Sandbox, SandboxError
 from pipeline.files.surface_file import read_surface_file
 from pipeline.files.volume_file import read_volume_file
 from solver.domain import nodes as node_files
-from solver.runtime.checksum_trailer import LENGTH, write_checksum_trailer
+from solver.runtime.checksum_trailer import write_checksum_trailer
+from solver.runtime.checksums import TRAILER
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.pipeline.files.test_volume_file import nifti
@@ -79,7 +80,7 @@ def nodes_file(tmp_path) -> Path:
 
 
 def without_trailer(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-LENGTH])
+    path.write_bytes(path.read_bytes()[:-TRAILER])
 
 
 def changed(path: Path) -> None:
