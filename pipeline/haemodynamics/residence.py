@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pipeline.haemodynamics.particles import LOST
 from pipeline.haemodynamics.paths import Arrivals, Paths
 from pipeline.haemodynamics.snapshots import Field
+from pipeline.haemodynamics.trust import check
 from solver.domain.nodes import Nodes
 
 MAX_ASTRAY = 0.01
@@ -156,6 +157,16 @@ def _statistics(times_s: NDArray[np.float64], limit_s: float) -> dict[str, float
         return {}
     found = dict(zip(("median", "p90"), np.percentile(times_s, (50, 90)).tolist(), strict=True))
     return {name: value if value < (1 - ROUND_OFF) * limit_s else None for name, value in found.items()}
+
+
+def particle_checks(numbers: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What ages and paths of particles rest on beside the flow that they go through.
+
+    Parameters
+    ----------
+    numbers : as :func:`residence_numbers` has them.
+    """
+    return [check("particles lost at the wall", "%", numbers["in_volume"]["lost_share"], "")]
 
 
 def residence_warnings(numbers: Mapping[str, Any], field: Field, period_s: float | None) -> list[str]:

@@ -345,17 +345,9 @@ def judge(group: Figures, checks: Iterable[Mapping[str, Any]]) -> dict[str, Any]
     return {"key": group.key, "figures": group.words, "of": list(group.of), "state": state, "evidence": evidence}
 
 
-def of_particles(numbers: Mapping[str, Any], checks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What ages and paths of particles are worth, as it stands in ``particles.json``.
-
-    Parameters
-    ----------
-    numbers : of the particles, as :func:`pipeline.haemodynamics.residence.residence_numbers` has them.
-    checks : of the flow that they go through, as in ``indices.json``.
-    """
-    group = next(each for each in FIGURES if each.key == "particles")
-    lost = check("particles lost at the wall", "%", numbers["in_volume"]["lost_share"], "")
-    return judge(group, [*checks, lost])
+def of_particles(checks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What ages and paths of particles are worth, by their checks and those of the flow."""
+    return judge(next(each for each in FIGURES if each.key == "particles"), checks)
 
 
 def worst(states: Iterable[State]) -> State:

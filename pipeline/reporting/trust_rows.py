@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.haemodynamics.trust import state_of
+from pipeline.haemodynamics.trust import of_particles, state_of
 from pipeline.reporting.case_evidence import Evidence
 from pipeline.reporting.tables import number, percent
 
@@ -45,9 +45,11 @@ MEANING = {
 
 
 def trust_judged(given: Evidence) -> list[Mapping[str, Any]]:
-    """What groups of figures are worth: those of ``indices.json``, and of ``particles.json`` where there is one."""
+    """What groups of figures are worth: those of ``indices.json``, and the particles where there are some."""
     found: list[Mapping[str, Any]] = list(given.indices.get("trust", ()))
-    return [*found, given.particles["trust"]] if given.particles else found
+    if given.particles:
+        found.append(of_particles([*given.indices["checks"], *given.particles["checks"]]))
+    return found
 
 
 STATE_WORDS: Mapping[str, str] = {"good": "good", "reservation": "with reservation", "unusable": "not usable"}

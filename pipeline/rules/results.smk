@@ -26,7 +26,7 @@ rule postprocess:
         provenance="results/{case}/{level}postprocess.provenance.json",
     log:
         "results/{case}/{level}logs/postprocess.log",
-    threads: cases.cores
+    threads: cases.half_the_cores
     params:
         call=call("pipeline.stages.postprocess"),
         settings=cases.settings("postprocess"),
@@ -42,7 +42,6 @@ rule trace:
         surface=rules.surface.output.surface,
         monitor=own(rules.solve.output.monitor),
         summary=own(rules.solve.output.summary),
-        indices=own(rules.postprocess.output.indices),
     output:
         streamlines="results/{case}/streamlines.vtp",
         pathlines="results/{case}/pathlines.vtp",
@@ -52,7 +51,7 @@ rule trace:
         provenance="results/{case}/trace.provenance.json",
     log:
         "results/{case}/logs/trace.log",
-    threads: cases.cores
+    threads: cases.half_the_cores
     params:
         call=call("pipeline.stages.trace"),
         settings=cases.settings("trace"),

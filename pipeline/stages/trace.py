@@ -23,11 +23,17 @@ from pipeline.haemodynamics.indices import monitored_flows_ml_s, read_monitor, s
 from pipeline.haemodynamics.interpolation import Interpolation
 from pipeline.haemodynamics.particles import MOVING, Particles, Tracer
 from pipeline.haemodynamics.paths import Arrivals, Paths, Recorder, arrivals, inward_at, releases_s, spread_evenly
-from pipeline.haemodynamics.residence import Clock, inflow_ml_s, residence_numbers, residence_warnings, volume_ml
+from pipeline.haemodynamics.residence import (
+    Clock,
+    inflow_ml_s,
+    particle_checks,
+    residence_numbers,
+    residence_warnings,
+    volume_ml,
+)
 from pipeline.haemodynamics.snapshots import Field
 from pipeline.haemodynamics.streamlines import Grid, seeds_at, streamlines_from_inlets
 from pipeline.haemodynamics.tracing_time import TracingTime
-from pipeline.haemodynamics.trust import of_particles
 from pipeline.haemodynamics.wall_shear_stress import Wall, within_period
 from pipeline.reporting.animation import animate
 from solver.domain import nodes as node_files
@@ -199,7 +205,7 @@ def _compute(job: Job) -> None:
     traced = trace(nodes, flow, monitor, summary["numbers"].get("period_s"), settings, job.log)
     for warning in traced.numbers["warnings"]:
         job.log.warning("warning: %s", warning)
-    traced.numbers["trust"] = of_particles(traced.numbers, read_json(job.inputs["indices"])["checks"])
+    traced.numbers["checks"] = particle_checks(traced.numbers)
     _write_streamlines(job, traced, flow)
     _write_paths(job, traced)
     _write_residence(job, traced)
@@ -268,13 +274,12 @@ if __name__ == "__main__":
             "surface": "smooth surface, from surface (surface.vtp)",
             "monitor": "flow and pressure against time, from solve (monitor.csv)",
             "summary": "choices and outcome, from solve (solve.json)",
-            "indices": "checks of the flow, from postprocess (indices.json)",
         },
         outputs={
             "streamlines": "streamlines of the moment with the largest inflow (.vtp)",
             "pathlines": "paths of particles from the inlets (.vtp)",
             "residence": "how long the blood has been and will be in the vessel (.vtp)",
-            "numbers": "numbers that sum up the particles, warnings, and what they are worth (.json)",
+            "numbers": "numbers that sum up the particles, warnings, and checks (.json)",
             "animation": "moving picture of the particles (.gif)",
         },
         compute=_compute,

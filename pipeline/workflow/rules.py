@@ -223,6 +223,10 @@ class Cases(Beside):
         shared = self._cores if alone else max(1, self._cores // min(SIDE_BY_SIDE, len(self.cohort)))
         return (study or self.config).threads or shared
 
+    def half_the_cores(self, wildcards: Wildcards) -> int:
+        """For postprocess and trace, which run side by side on one machine."""
+        return self.cores(wildcards) if self.config.cluster else max(1, self.cores(wildcards) // 2)
+
     def gpus(self, wildcards: Wildcards) -> int | None:
         """How many GPUs solve asks a cluster for: one, one for each rank, or none."""
         backend = self._all[wildcards.case].solve.backend
@@ -380,9 +384,7 @@ class Cases(Beside):
         return [path for file in files for path in self.runs_of_study(f"results/{{case}}/{file}")(wildcards)]
 
     def _read_options(self) -> None:
-        """End with the mistakes in the options of studies, once a study is to be made: the measures, which know the
-        options, take a second to import.
-        """
+        """End with the mistakes in a study's options, once one is made: the measures take a second to import."""
         try:
             self._read_studies(self._options_of)
         except StageError as error:

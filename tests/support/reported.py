@@ -18,7 +18,7 @@ from PIL import Image
 
 from pipeline.files.lines import write_lines
 from pipeline.files.mesh import Mesh, write_openings
-from pipeline.haemodynamics.trust import of_particles
+from pipeline.haemodynamics.residence import particle_checks
 from pipeline.reporting import figures, render
 from pipeline.stages import report
 from pipeline.stages.centreline import _compute as trace
@@ -258,7 +258,7 @@ PARTICLES = {
     "period_s": None,
     "warnings": [],
     "in_volume": {"not_washed_out_share": 0.025},
-    "trust": of_particles({"in_volume": {"lost_share": 0.0}}, ()),
+    "checks": particle_checks({"in_volume": {"lost_share": 0.0}}),
     "outlets": [{"name": "outlet", "particle_share": 0.98, "flow_share": 0.97}],
 }
 

@@ -5,7 +5,6 @@ import io
 import itertools
 import json
 import logging
-import shutil
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from pipeline.case.settings.base import parse
 from pipeline.case.settings.flow import TraceSettings
 from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics import residence
+from pipeline.haemodynamics.residence import particle_checks
 from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.haemodynamics.trust import check, of_particles
 from pipeline.reporting import animation, render
@@ -57,18 +57,12 @@ def write_case(folder, factors, period_s):
     head = "time_s,max_speed_m_s,flow_ml_s:inlet,flow_ml_s:outlet"
     (folder / "monitor.csv").write_text("\n".join([head, *rows]) + "\n")
     (folder / "solve.json").write_text(json.dumps({"numbers": {"period_s": period_s}}))
-    write_checks(folder)
     return run(folder)
 
 
-def write_checks(folder, across=24.0, loss=0.0):
-    found = [check("nodes across", "", across, "finer"), check("flow balance", "%", loss, "longer")]
-    (folder / "indices.json").write_text(json.dumps({"checks": found}))
-
-
 def run(folder, **changed):
-    names = ("nodes.h5", "flow.vtkhdf", "surface.vtp", "monitor.csv", "solve.json", "indices.json")
-    roles = ("nodes", "flow", "surface", "monitor", "summary", "indices")
+    names = ("nodes.h5", "flow.vtkhdf", "surface.vtp", "monitor.csv", "solve.json")
+    roles = ("nodes", "flow", "surface", "monitor", "summary")
     inputs = {role: folder / name for role, name in zip(roles, names, strict=True)}
     outputs = {role: folder / name for role, name in FILES.items()}
     trace._compute(Job("trace", inputs, outputs, SETTINGS | changed, logging.getLogger("test")))
@@ -111,19 +105,20 @@ def no_picture(monkeypatch):
     monkeypatch.setattr(trace, "animate", lambda *_: animation.Animation(b"", "nothing"))
 
 
-@pytest.mark.usefixtures("no_picture")
-def test_the_figures_of_the_particles_say_what_they_are_worth(steady, tmp_path):
-    """As those of indices.json do: by the flow that they go through, and by the particles that are lost."""
-    trust = numbers(steady)["trust"]
-    assert (trust["key"], trust["state"]) == ("particles", "good")
-    evidence = {each["name"]: each["state"] for each in trust["evidence"]}
+def test_the_figures_of_the_particles_are_worth_what_the_flow_and_their_own_checks_say(steady):
+    own = numbers(steady)["checks"]
+
+    def trust(across, loss, checks):
+        flow = [check("nodes across", "", across, "finer"), check("flow balance", "%", loss, "longer")]
+        return of_particles([*flow, *checks])
+
+    good = trust(24.0, 0.0, own)
+    assert (good["key"], good["state"]) == ("particles", "good")
+    evidence = {each["name"]: each["state"] for each in good["evidence"]}
     assert evidence == dict.fromkeys(("nodes across", "flow balance", "particles lost at the wall"), "good")
-    assert of_particles({"in_volume": {"lost_share": 0.03}}, [])["state"] == "reservation"
-    folder = shutil.copytree(steady, tmp_path / "coarse")
-    for across, loss, state in ((9.0, 0.0, "reservation"), (24.0, 0.2, "unusable")):
-        write_checks(folder, across, loss)
-        run(folder, particles=100, pathlines=10)
-        assert numbers(folder)["trust"]["state"] == state
+    lost = particle_checks({"in_volume": {"lost_share": 0.03}})
+    cases = ((9.0, 0.0, own, "reservation"), (24.0, 0.2, own, "unusable"), (24.0, 0.0, lost, "reservation"))
+    assert all(trust(*given)["state"] == state for *given, state in cases)
 
 
 def test_streamlines_carry_speed_velocity_pressure_and_time_that_agree(steady):
@@ -311,7 +306,7 @@ def test_the_picture_moves_repeats_and_is_small(flow, request):
 
 def test_without_a_library_to_draw_with_there_are_flat_pictures(steady, tmp_path, monkeypatch):
     monkeypatch.setattr(render, "window_class", lambda: None)
-    for name in ("nodes.h5", "flow.vtkhdf", "surface.vtp", "monitor.csv", "solve.json", "indices.json"):
+    for name in ("nodes.h5", "flow.vtkhdf", "surface.vtp", "monitor.csv", "solve.json"):
         (tmp_path / name).symlink_to(steady / name)
     _, frames = pictures_of(run(tmp_path) / "particles.gif")
     assert len(frames) == SETTINGS["frames"]

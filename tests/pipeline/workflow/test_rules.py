@@ -168,6 +168,8 @@ def test_the_snakefile_is_short_and_tells_its_commands():
 def test_several_cases_share_the_cores_where_nothing_says_how_many_a_stage_takes(cases, stated, cores, each):
     found = Cases({"cases": cases, **stated}, cores, True, lambda config, options: {})
     assert {found.cores(SimpleNamespace(case=name)) for name in cases} == {each}
+    half = each if "cluster" in stated else max(each // 2, 1)  # of two stages side by side
+    assert {found.half_the_cores(SimpleNamespace(case=name)) for name in cases} == {half}
 
 
 def test_the_rules_ask_which_cases_have_a_stage_as_the_chain_says(tmp_path, monkeypatch):
