@@ -2,6 +2,7 @@
 """What is said of a flow that has not settled: on its way, and when the time of its run was up."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from math import ceil
 
 import numpy as np
@@ -80,6 +81,20 @@ def so_far(settings: SolveSettings, plan: Plan, monitor: Monitor) -> str:
     if not plan.period_s:
         return f"residual {row.residual:.2g} (wanted {settings.steady_tolerance:g}), balance {row.balance:+.2%}"
     found = monitor.periodicity()
-    differ = f"cycles differ by {max(found.values()):.2%}, " if found else ""
+    differ = f", cycles differ by {max(found.values()):.2%}" if found else ""
     most = f"{'' if schedule.varies else 'at most '}{schedule.cycles}"
-    return f"cycle {row.time_s / plan.period_s:.2f} of {most}, {differ}balance {row.balance:+.2%}"
+    raised = row.time_s >= plan.boundary_schedule.ramp_s
+    balance = f", balance {balance_of_pulse(monitor, plan.period_s):+.2%}" if raised else ""
+    return f"cycle {row.time_s / plan.period_s:.2f} of {most}{differ}{balance}"
+
+
+def balance_of_pulse(monitor: Monitor, period_s: float) -> float:
+    """(inflow - outflow) of the newest row over the largest inflow of a period, as the inflow of a moment may be 0."""
+    newest = monitor.rows[-1]
+    entering = np.array([opening.role == "inlet" for opening in monitor.nodes.openings], np.bool_)
+    inflows = [
+        abs(row.flow_ml_s[entering].sum())
+        for row in takewhile(lambda row: row.time_s > newest.time_s - period_s, reversed(monitor.rows))
+    ]
+    lost = newest.flow_ml_s[entering].sum() - newest.flow_ml_s[~entering].sum()
+    return float(lost / max(inflows)) if max(inflows) else 0.0

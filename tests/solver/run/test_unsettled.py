@@ -19,7 +19,7 @@ from solver.__main__ import identity
 from solver.domain.nodes import save
 from solver.run.convergence import MARGIN, Watch
 from solver.run.schedule import Schedule
-from solver.run.unsettled import shortfall
+from solver.run.unsettled import shortfall, so_far
 from solver.runtime.errors import StageError
 from tests.pipeline.stages.test_cohort import indices
 from tests.solver.run.test_checkpoint import command_line, files, kept, pulsatile, run, short_pipe
@@ -46,6 +46,18 @@ def repeating(folder, **changes):
 
 LIMITS = {"steady": (steady, "max_steps", (500, 900), 100_000), "repeating": (repeating, "cycles", (2,), 3)}
 """Settings, the key that ends a run, limits that are too low, a higher one."""
+
+
+def test_the_balance_of_a_pulse_is_shown_of_its_largest_inflow_once_it_has_been_raised():
+    """Of the inflow of a moment it would have no end where that is 0."""
+    sides = [SimpleNamespace(role=role) for role in ("inlet", "outlet", "outlet")]
+    flows = [(9.0, 9.0, 0.0), (8.0, 5.0, 3.0), (-2.0, -1.0, -1.0), (0.0, 0.1, 0.1)]  # the first a period before
+    rows = [SimpleNamespace(time_s=0.25 * (k + 1), flow_ml_s=np.array(each)) for k, each in enumerate(flows)]
+    schedule = SimpleNamespace(cycles=3, varies=False)
+    for ramp_s, shown in ((0.1, "cycle 1.33 of at most 3, balance -2.50%"), (1.5, "cycle 1.33 of at most 3")):
+        plan = SimpleNamespace(schedule=schedule, period_s=0.75, boundary_schedule=SimpleNamespace(ramp_s=ramp_s))
+        monitor = SimpleNamespace(rows=rows, nodes=SimpleNamespace(openings=sides), periodicity=lambda: None)
+        assert so_far(None, plan, monitor) == shown
 
 
 @pytest.mark.parametrize("name", ["steady", pytest.param("repeating", marks=pytest.mark.slow)])
