@@ -84,12 +84,13 @@ def inner_function(**options: Any) -> Callable[[Any], Any]:
 def cached_njit(**options: Any) -> Callable[[Any], Any]:
     """Decorator of loops: compile them for the CPU, and keep the machine code on disk.
 
-    They are without Python's check for division by zero, which would keep them from being made of vectors.
+    They are without Python's check for division by zero, which would keep them from being made of vectors, and without
+    what C would call them by.
     """
 
     def decorator(function: Any) -> Any:
         digest = named_by_digest(function, options)
-        compiled = njit(error_model="numpy", **options)(function)
+        compiled = njit(error_model="numpy", no_cfunc_wrapper=True, **options)(function)
         return compiled if config.DISABLE_JIT else keep(compiled, KernelCache(function, lambda: digest))
 
     return decorator

@@ -24,6 +24,10 @@ from numba.core.datamodel import models, register_default
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.imputils import lower_builtin
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime.context import NRTContext
+from numba.core.target_extension import get_local_target
+from numba.core.types.functions import BaseFunction
+from numba.core.types.misc import DeferredType
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.parfors import parfor_lowering
 
@@ -291,13 +295,45 @@ PLAIN = {str, int, type(None), numba_ir.Loc}
 """Types of most parts of an instruction, in which there is no variable."""
 
 
+@cache
+def _holds_memory(model: Any) -> bool:
+    """Whether there is memory that Numba counts the users of in values of a type."""
+    deferred = any(isinstance(each, DeferredType) for each in model.traverse_types())
+    return bool(deferred or model.contains_nrt_meminfo())
+
+
+def _memory_in(nrt: Any, builder: Any, kind: Any, value: Any) -> list[tuple[Any, Any]]:
+    """Memory in a value, of whose users one more or one less is to be counted."""
+    models = nrt._context.data_model_manager
+    found = [(kind, models[kind].get_nrt_meminfo(builder, value))] if models[kind].has_nrt_meminfo() else []
+    for part, of_value in models[kind].traverse(builder):
+        if _holds_memory(models[part]):
+            found += nrt.get_meminfos(builder, part, of_value(value))
+    return found
+
+
+_find_call_type = BaseFunction.get_call_type
+_CALL_TYPES: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+
+
+def _call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
+    """Signature of a call, found once for a function of Numba's own or of NumPy and the types of what it is given."""
+    called = id(function), id(context), get_local_target(context), tuple(args), tuple(kws.items())
+    if called not in _CALL_TYPES:  # with both, so that no other has the identity of one
+        _CALL_TYPES[called] = _find_call_type(function, context, args, kws), (function, context)
+    return _CALL_TYPES[called][0]
+
+
 def compile_sooner() -> None:
     """Let Numba find the same in less time where it spends most of Python's: it compares all options of a compilation,
-    a property each, at each look for a function of NumPy, and asks all parts of an instruction for variables. And let
-    it make machine code once, of what is called from outside of it.
+    a property each, at each look for a function of NumPy, asks all parts of an instruction for variables, looks for the
+    same product of two numbers in a list of functions again, and takes tuples of numbers to pieces, which hold no
+    memory. And let it make machine code once, of what is called from outside of it.
     """
     targetconfig.TargetConfig.values = _values
     numba_ir.Inst._rec_list_vars = _variables
+    NRTContext.get_meminfos = _memory_in
+    BaseFunction.get_call_type = _call_type  # type: ignore[assignment, method-assign]
     JITCPUCodegen._library_class = _Library
     parfor_lowering._create_gufunc_for_parfor_body = _body_of_loop
 

@@ -18,19 +18,24 @@
 - The data model, templates and lowering: without them there are no vectors of nodes. The `metadata` of a template:
   without it Numba asks for vectors last, and takes half as long again to find types.
 - `TargetConfig`, `options`, `_values`, `Inst`, `_rec_list_vars`: without them compilation takes a fifth longer.
+- `NRTContext`, `get_meminfos`, `_context`, `BaseFunction`, `get_call_type`, `get_local_target`: without them
+  compilation takes a sixth longer.
 - `get_host_cpu_features`: without it vectors are 32 bytes wide, and fp16 is converted in software.
 """
 
 import ast
 import ctypes
+import operator
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numba import TypingError, config, guvectorize, njit, prange
+from numba import TypingError, config, guvectorize, njit, prange, types
 from numba.core import ir as numba_ir
 from numba.core.codegen import JITCPUCodegen
 from numba.core.compiler import Flags, run_frontend
+from numba.core.registry import cpu_target
+from numba.core.runtime.context import NRTContext
 
 from solver.kernels import numba_internals
 from solver.kernels.compilation import cached_njit
@@ -151,6 +156,81 @@ def test_options_and_variables_are_those_that_numba_finds_by_itself():
     assert len(found) > 20
     for statement in found:
         assert statement.list_vars() == variables(vars(statement))
+
+
+def memory_in(nrt, builder, kind, value):
+    """Numba's own way to list what memory a value has."""
+    model = nrt._context.data_model_manager[kind]
+    found = [(kind, model.get_nrt_meminfo(builder, value))] if model.has_nrt_meminfo() else []
+    parts = [(part, of_value(value)) for part, of_value in model.traverse(builder)]
+    return found + [each for part in parts for each in memory_in(nrt, builder, *part)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        (types.float64, 0),
+        (types.UniTuple(types.float32, 27), 0),
+        (types.float64[:, ::1], 1),
+        (types.Tuple([types.float64[::1], types.int64, types.UniTuple(types.float64[:], 2)]), 3),
+        (types.Optional(types.float64[:]), 1),
+        (types.ListType(types.int64), 1),
+    ],
+    ids=str,
+)
+def test_memory_in_a_value_is_what_numba_finds_by_itself(kind, count):
+    """In its order; instructions that take a value to pieces are none where it has no memory."""
+    ir, context = numba_internals.ir, cpu_target.target_context
+    place = context.get_value_type(kind)
+
+    def taken(value) -> str:
+        """How a value is taken from the argument."""
+        parts = [taken(each) for each in getattr(value, "operands", ())]
+        return f"{value.opname} {getattr(value, 'indices', '')} {parts}" if parts else str(value)
+
+    def listed(find) -> tuple[list[tuple[str, str]], int]:
+        function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [place]), "of")
+        builder = ir.IRBuilder(function.append_basic_block())
+        found = find(NRTContext(context, True), builder, kind, function.args[0])
+        return [(str(each), taken(value)) for each, value in found], len(builder.block.instructions)
+
+    (found, few), (wanted, many) = listed(NRTContext.get_meminfos), listed(memory_in)
+    assert found == wanted
+    assert len(found) == count
+    assert few == 0 if count == 0 else few < many
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_calls_have_the_signatures_that_numba_finds_by_itself():
+    """First and again, of scalars, literals and arrays; what has none is refused each time."""
+    context = cpu_target.typing_context
+    context.refresh()
+    for name, given in (
+        (operator.mul, (types.float32, types.float64)),
+        (operator.add, (types.int64, types.literal(1))),
+        (operator.getitem, (types.float64[:, ::1], types.UniTuple(types.int64, 2))),
+        (np.searchsorted, (types.int64[::1], types.int64)),
+    ):
+        function = context.resolve_value_type(name)
+        wanted = numba_internals._find_call_type(function, context, given, {})
+        first, again = (function.get_call_type(context, given, {}) for _ in range(2))
+        assert first is again
+        assert (first, function.get_impl_key(first)) == (wanted, function.get_impl_key(wanted))
+    for _ in range(2):
+        with pytest.raises(TypingError):
+            context.resolve_value_type(operator.mul).get_call_type(context, (types.none, types.none), {})
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_loop_has_nothing_that_c_would_call_it_by():
+    @cached_njit(cache=False)
+    def plus_one(x):
+        return x + 1
+
+    assert plus_one(1) == 2
+    (loop,) = plus_one.overloads.values()
+    assert "cpython" in loop.library.get_llvm_str()
+    assert "cfunc" not in loop.library.get_llvm_str()
 
 
 @pytest.mark.skipif(config.ENABLE_CUDASIM, reason="the simulator has no memory of other processes")
