@@ -94,14 +94,20 @@ def _serve(listener: socket.socket) -> None:
         except TimeoutError:
             continue
         if not imported:
-            for library in LIBRARIES:
-                importlib.import_module(library)
-            gc.freeze()  # what a stage would look through and so copy
+            _import()
             imported = True
         if not os.fork():
             listener.close()
             _answer(asker)
         asker.close()
+
+
+def _import() -> None:
+    """The libraries, with what Numba looks up of itself when it is first used, if only to load a loop."""
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    sys.modules["numba"].njit(lambda: None)()  # an eighth of a second
+    gc.freeze()  # what a stage would look through and so copy
 
 
 def _taken(environment: dict[str, str]) -> dict[str, str]:

@@ -17,8 +17,8 @@ from solver.kernels.sums import Limbs
 from solver.run import setup
 from solver.run.exchange import Given, Surroundings
 from solver.run.plan import make_plan
-from solver.run.settings import InletSettings, OutletSettings, SolveSettings, WindkesselSettings
-from tests.solver.run.test_checkpoint import short_pipe, wave
+from solver.run.settings import OutletSettings, SolveSettings
+from tests.solver.run.test_checkpoint import pulsatile, short_pipe
 from tests.solver.run.test_simulation import settings
 from tests.support import coupled_tree
 
@@ -57,15 +57,13 @@ def steady(folder: Path) -> Case:
     return short_pipe(), settings(), None
 
 
-def waveform(folder: Path) -> Case:
-    inlets, outlets = {"*": InletSettings(None, wave(folder), "parabolic")}, {"*": OutletSettings(0.2)}
-    return short_pipe(), settings(inlets=inlets, outlets=outlets, cycles=2), None
-
-
 def windkessel(folder: Path) -> Case:
-    nodes, wanted, _ = waveform(folder)
-    outlets = {"*": OutletSettings(0.2, windkessel=WindkesselSettings(time_constant_s=0.1))}
-    return nodes, replace(wanted, outlets=outlets), None
+    return short_pipe(), pulsatile(folder), None
+
+
+def waveform(folder: Path) -> Case:
+    nodes, wanted, _ = windkessel(folder)
+    return nodes, replace(wanted, outlets={"*": OutletSettings(0.2)}), None
 
 
 def tree(folder: Path) -> Case:
