@@ -144,8 +144,8 @@ BLOOD = {
 """Parameters of each model in lattice units: nu is some 0.05 at shear rates of some 0.01."""
 OUTLETS = {
     "given": (),
-    "windkessel": (0.5, 0.99, 2e-4, 5e-3, 0.2, 1e-4),
-    "demanded": (0.5, 1.0, 6e-4, 0.0, 0.0, 0.0),
+    "windkessel": (0.5, 0.99, 2e-4, 5e-3, 0.2, 1e-4, 0.3),
+    "demanded": (0.5, 1.0, 6e-4, 0.0, 0.0, 0.0, 0.0),
 }
 """Rule by which an outlet's pressure follows from its flow, see :class:`solver.boundary.openings.OutletFeedback`."""
 

@@ -116,7 +116,7 @@ class OutletFeedback:
     ----------
     opening : (M,) int32, index of the opening.
     column : (M,) int32, its first column in the boundary values.
-    rule : (M, 6) float64: alpha, decay, gain and resistance, in drho and lattice units of flow, share, and friction.
+    rule : (M, 7) float64: alpha, decay, gain and resistance (drho, lattice units of flow), share, friction, part.
     start : (M, 2) float64, filtered excess of the flow and stored pressure before the first step.
     """
 
@@ -128,7 +128,7 @@ class OutletFeedback:
     @classmethod
     def none(cls) -> "OutletFeedback":
         """No such outlet."""
-        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 6)), np.zeros((0, 2)))
+        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 7)), np.zeros((0, 2)))
 
 
 @dataclass(frozen=True)
@@ -185,30 +185,31 @@ def admitted(drho: Any, offered: Any, flow: Any, rule: Any) -> Any:
 
 
 @node_function
-def adjusted(flow: Any, wanted: Any, state: Any, rule: Any) -> tuple[Any, Any, Any]:
+def adjusted(flow: Any, wanted: Any, surplus: Any, state: Any, rule: Any) -> tuple[Any, Any, Any]:
     """Filtered excess, stored pressure, and what is added to an outlet's pressure, after a step in which `flow` left.
 
-        E <- E + alpha (Q - Q0 - E),   w <- decay w + gain E,   p = p0 + w + resistance E,
+        E <- E + alpha (Q - Q0 - E),   w <- decay w + gain (Q - Q0 - part S),   p = p0 + w + resistance E,
 
-    with the flow Q0, `wanted`, that belongs to the pressure p0. Q0 is filtered as Q is: behind a resistance of many
-    times the impedance the filter is slow, and a Q0 that is raised would run ahead of Q. A three-element Windkessel of
-    resistances Rp and Rd and compliance C (Westerhof, Lankhaar and Westerhof 2009, doi:10.1007/s11517-008-0359-2),
-    whose steady state is p0 at Q0, has decay = exp(-1/(Rd C)), exact for a flow that does not change within a step,
-    gain = Rd (1 - decay), resistance = Rp; two elements are Rp = 0. An outlet of which Q0 is demanded has decay = 1: w
-    is added up until it comes. With decay = gain = 0 and the impedance of the lattice's fluid as the resistance waves
-    leave, and the steady state is p0 whatever the resistance, if Q0 is the flow that must come. The filter keeps the
-    wave that a change of pressure sends into the domain from being answered by a larger one, see `FILTER` in
-    :mod:`solver.run.boundary_schedule`.
+    with the flow Q0, `wanted`, that belongs to the pressure p0. Q0 is filtered as Q is: else one that is raised would
+    run ahead of Q where the filter is slow. What is stored is not filtered: each term then lags by less than a quarter
+    of a period; both in turn would lag by more, and feed a wave. A three-element Windkessel of resistances Rp and Rd
+    and compliance C (Westerhof, Lankhaar and Westerhof 2009, doi:10.1007/s11517-008-0359-2), whose steady state is p0
+    at Q0, has decay = exp(-1/(Rd C)), exact for a flow that does not change within a step, gain = Rd (1 - decay),
+    resistance = Rp. An outlet of which Q0 is demanded has decay = 1: w is added up until it comes. With gain = 0 and
+    the impedance of the lattice's fluid as the resistance waves leave; if Q0 must come, the steady state is p0. The
+    filter keeps the wave that a change of pressure sends into the domain from being answered by a larger one.
 
     Parameters
     ----------
     flow : Q, that left through the outlet in the step, lattice units.
     wanted : Q0.
+    surplus : S, what left through all outlets with feedback beyond what is wanted of them.
     state : filtered excess E and stored pressure w before the step, w in drho.
-    rule : alpha, decay, gain and resistance, a row of :attr:`OutletFeedback.rule`.
+    rule : a row of :attr:`OutletFeedback.rule`.
     """
-    excess = state[0] + rule[0] * (flow - wanted - state[0])
-    stored = rule[1] * state[1] + rule[2] * excess
+    missing = flow - wanted
+    excess = state[0] + rule[0] * (missing - state[0])
+    stored = rule[1] * state[1] + rule[2] * (missing - rule[6] * surplus)
     return excess, stored, stored + rule[3] * excess
 
 

@@ -29,22 +29,13 @@ from solver.boundary.profiles import Profile, inlet_profile
 from solver.boundary.waveform import Waveforms, by_opening
 from solver.boundary.windkessel import PASCAL_PER_MMHG, Outlet, outlets_of
 from solver.domain.nodes import Nodes, Opening
+from solver.run.outlet_rules import FILTER, feedback_rule, steady_rules
 from solver.run.settings import SolveSettings
 from solver.run.units import Units
 from solver.runtime.errors import StageError
 
 Reals = NDArray[np.float64]
 
-FILTER = 0.1
-"""Part of a change of the flow that a pressure without resistance would follow in a step: 1, with the impedance of
-waves alone, lets the flow oscillate from step to step at small tau, 0.2 does not down to tau = 0.505."""
-STORED, FAST = 0.03, 0.3
-"""A filtered outlet feeds a wave where the pressure that it stores of an excess in a step is more than alpha times its
-proximal resistance: `STORED` of the impedance more is stored at most, which friction in the vessel takes. Its
-compliance is then that of 5 to 20 layers of the lattice's fluid at least. It holds where less than the part `FAST` of
-what is stored is lost in a step: what is lost sooner is none."""
-GAIN, DAMPING = 0.05, 1.0
-"""Of a demanded flow: pressure added up in a step, and added at once, over the impedance times the missing flow."""
 MOST_FOLLOWED = 50_000
 """Parts of a cycle, at most, in which a Windkessel's pressure is followed beforehand: of more steps some are taken
 together, so that a cycle of tens of millions does not take minutes."""
@@ -264,21 +255,24 @@ def _require_one_row(profiles: Mapping[str, Profile], coupled: Mapping[str, floa
 
 
 def _outlet_feedback(boundary_schedule: BoundarySchedule, waves_leave: bool) -> OutletFeedback:
-    """Rules of all outlets; where waves leave, a pressure that is given follows the flow of all outlets together."""
+    """Rules of all outlets; where waves leave, pressures follow the flow of all outlets together."""
     index = np.array([k for k, o in enumerate(boundary_schedule.openings) if o.role == "outlet"], np.int32)
     rules, starts, dt_s = [], [], boundary_schedule.units.dt_s
-    joint = 1 / sum(1 / boundary_schedule.impedance_mmhg_s_ml(name) for name in boundary_schedule.outlets)
+    impedances = {name: boundary_schedule.impedance_mmhg_s_ml(name) for name in boundary_schedule.outlets}
+    joint = 1 / sum(1 / each for each in impedances.values())
+    of_steady = steady_rules(boundary_schedule.outlets, impedances) if waves_leave else {}
     for k in index:
         name = boundary_schedule.openings[k].name
-        outlet, share = boundary_schedule.outlets[name], 0.0
-        alpha, decay, *resistances = feedback_rule(outlet, boundary_schedule.impedance_mmhg_s_ml(name), dt_s)
+        outlet, impedance, share, part = boundary_schedule.outlets[name], impedances[name], 0.0, 0.0
+        alpha, decay, *resistances = feedback_rule(outlet, impedance, dt_s)
         if coupled := boundary_schedule.coupled_mmhg_s_ml.get(name):
-            alpha, decay = FILTER / (1 + coupled / boundary_schedule.impedance_mmhg_s_ml(name)), 0.0
-            resistances = [0.0, coupled]
+            alpha, decay, resistances = FILTER / (1 + coupled / impedance), 0.0, [0.0, coupled]
+        elif name in of_steady:
+            alpha, decay, *resistances, part = of_steady[name]
         elif not (outlet.windkessel or outlet.demanded):
             alpha, decay, resistances, share = FILTER / 2, 0.0, [0.0, joint if waves_leave else 0.0], 1.0
         scaled = (each / boundary_schedule.units.resistance_mmhg_s_ml for each in resistances)
-        rules.append((alpha, decay, *scaled, share, 0.0))
+        rules.append((alpha, decay, *scaled, share, 0.0, part))
         start = _start_mmhg(boundary_schedule, outlet) if outlet.windkessel else 0.0
         starts.append((0.0, start * PASCAL_PER_MMHG / boundary_schedule.units.pressure_pa))
     return OutletFeedback(index, boundary_schedule.columns[index], np.array(rules), np.array(starts))
@@ -310,26 +304,6 @@ def _inlet_rules(boundary_schedule: BoundarySchedule) -> Reals:
         for _, name in _coupled_inlets(boundary_schedule)
     ]
     return np.reshape(np.array(rules, np.float64), (-1, 4))
-
-
-def feedback_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> tuple[float, float, float, float]:
-    """Alpha, decay, gain and resistance of the rule by which an outlet's pressure follows from its flow, see
-    :func:`solver.boundary.openings.adjusted`; of its Windkessel, or of a flow that is demanded.
-
-    Parameters
-    ----------
-    outlet : what holds there.
-    impedance_mmhg_s_ml : Za of the lattice's fluid.
-    dt_s : time step.
-    """
-    decay, gain, resistance = 1.0, GAIN * impedance_mmhg_s_ml, DAMPING * impedance_mmhg_s_ml
-    if each := outlet.windkessel:
-        decay, resistance = each.decay(dt_s), each.proximal_mmhg_s_ml
-        most = (FILTER * resistance / (resistance + impedance_mmhg_s_ml) + STORED) * impedance_mmhg_s_ml
-        if 1 - decay < FAST:
-            decay = max(decay, 1 - most / each.distal_mmhg_s_ml)
-        gain = (1 - decay) * each.distal_mmhg_s_ml
-    return FILTER / (1 + (gain + resistance) / impedance_mmhg_s_ml), decay, gain, resistance
 
 
 def excess_ml_s(boundary_schedule: BoundarySchedule, outlet: Outlet, times: Reals) -> Reals:

@@ -7,7 +7,6 @@ from math import ceil, pi, sqrt
 
 import numpy as np
 
-from solver.boundary.windkessel import outlets_of
 from solver.domain.nodes import Nodes
 from solver.domain.sections import Sections
 from solver.domain.widths import widest_radius_mm
@@ -94,7 +93,7 @@ def expect_duration(
     few = _few_cycles(settings, flow.period_s, ramp_s)
     tolerance = settings.periodic_tolerance if flow.period_s else settings.steady_tolerance
     if flow.waveforms.inflow and flow.sections:
-        settling = _settling_with_openings(nodes, settings, flow, units)
+        settling = _settling_with_openings(nodes, flow, units)
     else:
         settling = _settling_closed(nodes, settings, flow, units)
     steps = (ramp_s + settling.raised_s(ramp_s, tolerance)) / units.dt_s
@@ -151,15 +150,14 @@ def _whole_steps(steps: float, schedule: Schedule) -> int:
     return (ceil(steps / schedule.interval) + 1) * schedule.interval  # a row more, whose change is small
 
 
-def _settling_with_openings(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units) -> Settling:
+def _settling_with_openings(nodes: Nodes, flow: ExpectedFlow, units: Units) -> Settling:
     """Settling of a flow through openings.
 
-    Waves stay in the vessel where the flow pulsates, or the pressure of an outlet follows from its flow.
+    Waves stay in the vessel where the flow pulsates.
     """
     assert flow.sections is not None
     length_m, viscous_s = flow.length * units.dx_m, flow.radius_m**2 / units.viscosity_m2_s
-    outlets = outlets_of(nodes.openings, settings, flow.waveforms).values()
-    if flow.period_s or any(outlet.windkessel or outlet.demanded for outlet in outlets):
+    if flow.period_s:
         inflow = flow.waveforms.inflow
         return standing_wave(
             length_m,

@@ -26,7 +26,7 @@ from solver.run.models import OUTLET_REYNOLDS, Models, choose_models, choose_vel
 from solver.run.plan_numbers import least_across, numbers_of
 from solver.run.scales import TRANSITS, Scales, choose_scales
 from solver.run.settings import SolveSettings
-from solver.run.sound import Loss, Pulse, too_lossy
+from solver.run.sound import Loss, Pulse, too_far_apart, too_lossy
 from solver.run.units import DROP_ACROSS, Units, pressure_drop_error, under_resolved
 from solver.runtime.errors import StageError
 
@@ -193,7 +193,9 @@ def _of_pulse(pulse: Pulse | None, flow: ExpectedFlow, units: Units) -> tuple[di
     if not pulse:
         return {}, []
     losses = pulse.losses(units.dt_s)
-    return pulse.numbers(units.dt_s, losses), too_lossy(losses, flow.peak_speed_m_s / units.speed_m_s)
+    speed = flow.peak_speed_m_s / units.speed_m_s
+    warnings = [*too_lossy(losses, speed), *too_far_apart(pulse.apart(units.dt_s), speed)]
+    return pulse.numbers(units.dt_s, losses), warnings
 
 
 def _velocities_and_models(

@@ -7,10 +7,13 @@ outlets: beside Windkessels about as V/(rho c_s^2) beside their compliance, wher
 wave, (omega L/c_s)^2/2 in a tube of length L. Both are the response of one model: the sections of the vessel as a line
 of tubes (:mod:`solver.domain.sections`), what is behind each outlet at its end as it acts from step to step,
 
-    z_k = [gain/(1 - decay e) + resistance] alpha / (1 - (1 - alpha) e),   e = exp(-i omega dt),
+    z_k = gain/(1 - decay e) + resistance alpha/(1 - (1 - alpha) e),   e = exp(-i omega dt),
 
 the rule of :func:`solver.boundary.openings.adjusted`. The loss of a harmonic is what it lacks of the one that the same
 model has where sound is so fast that nothing is taken up. It falls with dt^2.
+
+So does what the pressure at an outlet lacks of its vessels' own, |z_k/Z_k - 1| at the first harmonic: z_k answers over
+some steps, and stores no less than some layers of the lattice's fluid would.
 """
 
 from collections.abc import Mapping
@@ -23,7 +26,7 @@ from solver.boundary.waveform import Waveforms
 from solver.boundary.windkessel import PASCAL_PER_MMHG, Outlet
 from solver.domain.nodes import Opening
 from solver.domain.sections import Complex, Ends, Sections
-from solver.run.boundary_schedule import feedback_rule
+from solver.run.outlet_rules import feedback_rule
 from solver.run.units import MAX_LOSS
 
 HARMONICS = 20
@@ -34,6 +37,10 @@ INCOMPRESSIBLE = 1e-3
 """Of a time step: one at which the sound is so much faster that 10^-6 of any loss is left."""
 LEAST_HARMONIC = 0.01
 """Part of the largest first harmonic or mean flow of all openings, below which that of an outlet says nothing."""
+MOST_APART = 0.05
+"""Part of its first harmonic by which the pressure at an outlet may differ from what its vessels make of the flow."""
+LEFT = 0.9
+"""Part of this that is left with the lattice speed that is advised, which is rounded."""
 PASCAL_S_M3 = 1e6 * PASCAL_PER_MMHG
 """One mmHg s/mL."""
 
@@ -111,6 +118,18 @@ class Pulse:
         """Largest part of a first harmonic that an outlet lacks, or has too much, at a time step."""
         return max((abs(loss.first_harmonic) for loss in self.losses(dt_s, 1).values()), default=0.0)
 
+    def apart(self, dt_s: float) -> dict[str, float]:
+        """Part of its first harmonic by which the pressure of each outlet with vessels behind it differs at a time step
+        from what these make of its flow, by name.
+        """
+        omega, found = np.array([2 * np.pi / self.period_s]), {}
+        for opening in self.openings:
+            if opening.role == "outlet" and (each := self.outlets[opening.name].windkessel):
+                acts = self._impedance(self.outlets[opening.name], 1e-6 * opening.area_mm2, dt_s, omega)[0]
+                lag = each.distal_mmhg_s_ml / (1 + 1j * omega[0] * each.time_constant_s)
+                found[opening.name] = float(abs(acts / PASCAL_S_M3 / (each.proximal_mmhg_s_ml + lag) - 1))
+        return found
+
     def numbers(self, dt_s: float, losses: Mapping[str, Loss]) -> dict[str, float]:
         """Figures for the log and the summary, the largest of all outlets."""
         behind = [outlet.windkessel.compliance_ml_mmhg for outlet in self.outlets.values() if outlet.windkessel]
@@ -154,7 +173,8 @@ class Pulse:
         own = self.density_kg_m3 * self._sound_m_s(dt_s) / area_m2 / PASCAL_S_M3
         alpha, decay, gain, resistance = feedback_rule(outlet, own, dt_s)
         step = np.exp(-1j * omega * dt_s)
-        answer: Complex = PASCAL_S_M3 * (gain / (1 - decay * step) + resistance) * alpha / (1 - (1 - alpha) * step)
+        filtered = resistance * alpha / (1 - (1 - alpha) * step)
+        answer: Complex = PASCAL_S_M3 * (gain / (1 - decay * step) + filtered)
         return answer
 
 
@@ -177,6 +197,24 @@ def too_lossy(losses: Mapping[str, Loss], lattice_speed: float) -> list[str]:
                 f" {lattice_speed:.2g}) avoids it, with {factor:.1f} times the steps"
             )
     return messages
+
+
+def too_far_apart(apart: Mapping[str, float], lattice_speed: float) -> list[str]:
+    """Warnings of outlets whose pressure is not that of what is behind them.
+
+    Parameters
+    ----------
+    apart : by name of the outlet, see :meth:`Pulse.apart`.
+    lattice_speed : expected peak speed in lattice units.
+    """
+    return [
+        f"outlet {name}: its pressure is expected to differ by {part:.0%} of its first harmonic from what its"
+        f" Windkessel makes of the flow (at most {MOST_APART:.0%} is wanted), since it answers over some steps;"
+        f" solve.lattice_speed {lattice_speed / (factor := (part / LEFT / MOST_APART) ** 0.5):.3g} (now"
+        f" {lattice_speed:.3g}) avoids it, with {factor:.1f} times the steps"
+        for name, part in apart.items()
+        if part > MOST_APART
+    ]
 
 
 def _series(coefficients: Complex, omega: NDArray[np.float64]) -> Complex:

@@ -115,10 +115,12 @@ class Naive(TextbookSolver):
         if not self.outlet_feedback:
             return boundary_values
         boundary_values = boundary_values.copy()
-        alpha, decay, gain, resistance, share, friction = self.outlet_feedback.rule.T
+        alpha, decay, gain, resistance, share, friction, part = self.outlet_feedback.rule.T
         at, own = self.outlet_feedback.column, -self.entered[self.outlet_feedback.opening]
-        self.excess += alpha * ((1 - share) * own + share * own.sum() - boundary_values[at + 1] - self.excess)
-        self.stored = decay * self.stored + gain * self.excess
+        wanted = boundary_values[at + 1]
+        missing = (1 - share) * own + share * own.sum() - wanted
+        self.excess += alpha * (missing - self.excess)
+        self.stored = decay * self.stored + gain * (missing - part * (own.sum() - wanted.sum()))
         boundary_values[at] += self.stored + resistance * self.excess - friction * own
         return boundary_values
 

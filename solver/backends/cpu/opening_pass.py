@@ -81,11 +81,13 @@ def make_opening_pass(
 
     @serial
     def outlet_feedback(flux: Any, column: Any, rule: Any, state: Any, volume: Any, boundary_values: Any) -> None:
-        total = -join(flux[:, 0].sum(), flux[:, 1].sum(), flux[:, 2].sum())
+        surplus = total = -join(flux[:, 0].sum(), flux[:, 1].sum(), flux[:, 2].sum())
+        for m in range(len(column)):
+            surplus -= np.float64(boundary_values[column[m] + 1])
         for m in range(len(column)):
             own = -join(flux[m, 0], flux[m, 1], flux[m, 2])
-            left = own + rule[m, 4] * (total - own)
-            state[m, 0], state[m, 1], more = adjusted(left, boundary_values[column[m] + 1], state[m], rule[m])
+            left, wanted = own + rule[m, 4] * (total - own), boundary_values[column[m] + 1]
+            state[m, 0], state[m, 1], more = adjusted(left, wanted, surplus, state[m], rule[m])
             volume[m] += state[m, 0]
             boundary_values[column[m]] = real(boundary_values[column[m]] + more - rule[m, 5] * own)
 

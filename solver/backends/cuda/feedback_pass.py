@@ -70,10 +70,13 @@ def make_feedback_pass(storage: str, real: Any, q: int) -> tuple[Any, Any, Any, 
             for k in range(column.shape[0]):
                 limbs = add_parts(flux, k)
                 x, y, z = x + limbs[0], y + limbs[1], z + limbs[2]
+            surplus = total = -join(x, y, z)
+            for k in range(column.shape[0]):
+                surplus -= np.float64(boundary_values[step_counter[0] * width + column[k] + 1])
             limbs = add_parts(flux, m)
             own = -join(limbs[0], limbs[1], limbs[2])
-            left = own + rule[m, 4] * (-join(x, y, z) - own)
-            state[m, 0], state[m, 1], more = rule_of(left, np.float64(boundary_values[at + 1]), state[m], rule[m])
+            left, wanted = own + rule[m, 4] * (total - own), np.float64(boundary_values[at + 1])
+            state[m, 0], state[m, 1], more = rule_of(left, wanted, surplus, state[m], rule[m])
             volume[m] += state[m, 0]
             boundary_values[at] = real(boundary_values[at] + more - rule[m, 5] * own)
 

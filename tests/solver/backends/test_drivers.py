@@ -163,7 +163,7 @@ def cavern(models: Models, seed: int, precision: str = "fp64") -> tuple[Lattice,
         OutletFeedback(  # a Windkessel, and an outlet whose pressure follows from half of its flow and half of all
             opening=np.array([2, 3], np.int32),
             column=np.array([4, 6], np.int32),
-            rule=np.array([(0.7, 0.9, 0.3, 0.2, 0.0, 0.01), (0.3, 1.0, 0.05, 0.0, 0.5, 0.03)]),
+            rule=np.array([(0.7, 0.9, 0.3, 0.2, 0.0, 0.01, 0.7), (0.3, 1.0, 0.05, 0.0, 0.5, 0.03, 0.0)]),
             start=np.array([(0.01, 0.02), (0.0, 0.0)]),
         )
     )

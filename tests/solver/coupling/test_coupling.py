@@ -103,7 +103,7 @@ def cavern(precision="fp64", size=(7, 6, 5)):
     outlet = OutletFeedback(
         np.array((1,), np.int32),
         np.array((3,), np.int32),
-        np.array(((0.05, 0.0, 0.0, 0.03, 0.0, 0.0),)),
+        np.array(((0.05, 0.0, 0.0, 0.03, 0.0, 0.0, 0.0),)),
         np.zeros((1, 2)),
     )
     rule = np.array(((0.5, 0.1, 0.0, 2.0),))

@@ -2,10 +2,14 @@
 """What is expected of the pressures at outlets, and outlets of large resistances."""
 
 import logging
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from solver.boundary.windkessel import PASCAL_PER_MMHG
+from solver.run import units
 from solver.run.boundary_schedule import MOST_FOLLOWED, followed
 from solver.run.outlet_pressures import MOST_MMHG, expected_mmhg
 from solver.run.plan import make_plan
@@ -46,6 +50,47 @@ def test_a_steady_flow_comes_to_rest_behind_any_resistance(vessels, tmp_path):
     assert summary["state"] == "steady"
     assert not summary["models"]["fallbacks"]
     assert summary["max_drho"] < 0.05
+    assert summary["steps"] < 1.5 * summary["forecast"]["steps"]
+
+
+@pytest.mark.parametrize("beside", ["vessels", "pressure", "flow"])
+def test_a_steady_flow_settles_as_soon_as_without_vessels_behind_it(beside, tmp_path):
+    """With resistances of hundreds of times the impedance of the lattice and time constants of seconds; a run took ten
+    times the steps that were forecast. The pressure is that of the flow all the same.
+    """
+    nodes = bifurcation(3.2, ((2.8, 40.0), (2.4, -40.0)), 5, np.eye(3), 0.3)
+    given = WindkesselSettings(proximal_mmhg_s_ml=3.0, distal_mmhg_s_ml=900.0, compliance_ml_mmhg=0.01)
+    other = {
+        "vessels": OutletSettings(0.0, windkessel=replace(given, distal_mmhg_s_ml=400.0, distal_pressure_mmhg=5.0)),
+        "pressure": OutletSettings(40.0),
+        "flow": OutletSettings(0.0, flow_fraction=0.3),
+    }[beside]
+    outlets = {"left": OutletSettings(0.0, windkessel=given), "right": other}
+    summary = solve(nodes, settings(outlets=outlets, max_steps=None), tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG)
+    assert summary["state"] == "steady"
+    assert not summary["models"]["fallbacks"]
+    assert 1 / 1.5 < summary["steps"] / summary["forecast"]["steps"] < 1.5
+    for name, wanted in (("left", given), ("right", other.windkessel)):
+        if wanted:
+            found, resistance = summary["openings"][name], wanted.proximal_mmhg_s_ml + wanted.distal_mmhg_s_ml
+            expected = wanted.distal_pressure_mmhg + resistance * found["flow_ml_s"]
+            assert found["pressure_pa"] / PASCAL_PER_MMHG == pytest.approx(expected, rel=5e-3)
+
+
+def test_a_pressure_that_answers_late_is_reported_with_a_remedy_that_helps(tmp_path, monkeypatch):
+    """Of a resistance alone: as much as the run has, and no more with the lattice speed of the message."""
+    monkeypatch.setattr(units, "MAX_LOSS", 9.0)  # else the time step is short for sound
+    given = {"*": OutletSettings(0.0, windkessel=WindkesselSettings(2, None, 1000.0, 0.0))}
+    wanted = settings(inlets=wave(tmp_path, 0.04), outlets=given, max_steps=None, cycles=6)
+    reported = [text for text in make_plan(short_pipe(), wanted).warnings if "answers over some steps" in text]
+    said = re.search(r"differ by (\d+)% .* solve.lattice_speed ([\d.e-]+) ", reported[0])
+    summary = solve(short_pipe(), wanted, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG)
+    assert summary["state"] == "periodic"
+    rows = np.genfromtxt(tmp_path / "m.csv", delimiter=",", names=True, deletechars="")[-200:]
+    pressure, flow = (np.fft.rfft(rows[f"{key}:out"])[1] for key in ("pressure_pa", "flow_ml_s"))
+    assert abs(pressure / PASCAL_PER_MMHG / (1000 * flow) - 1) == pytest.approx(int(said[1]) / 100, abs=0.01)
+    slower = make_plan(short_pipe(), replace(wanted, lattice_speed=float(said[2])))
+    assert not [text for text in slower.warnings if "answers over some steps" in text]
 
 
 def test_of_a_cycle_of_millions_of_steps_some_are_followed_together(tmp_path):

@@ -125,7 +125,7 @@ def test_short_vessel_is_a_compliance_beside_the_windkessels(tmp_path):
                 abs(admittance(outlets[name]) / total) / 2
             )  # of the mean inflow, of which each outlet has half
             # the filter of the pressure lags by some ten of some thousand steps, and the vessel resists a little, too
-            assert loss.first_harmonic == pytest.approx(1 - abs(kept), abs=1e-3)
+            assert loss.first_harmonic == pytest.approx(1 - abs(kept), abs=1.5e-3)
             assert loss.delay_deg == pytest.approx(-np.angle(kept, deg=True), abs=0.3)
             assert loss.peak == pytest.approx((1 - abs(kept)) * oscillatory / (0.5 + oscillatory), abs=1e-3)
 
