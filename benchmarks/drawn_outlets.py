@@ -4,9 +4,9 @@
     PYTHONPATH=.:benchmarks python benchmarks/drawn_outlets.py 40 --seed 1 [--first 0] [--minutes 1.5] [--follow 2]
 
 Pipes, tapering vessels, aneurysms, forks and stars of three or four branches, 8 to 10 nodes across, with flows that
-are steady or pulse (carotid, internal carotid, turning back, aortic), cycles of 0.05 to 2 s. Resistances span three
-decades about those of 90 mmHg, their proximal part four, time constants 0.01 to 30 cycles. Of each run stand beside
-how it ended:
+are steady or pulse (carotid, internal carotid, turning back, aortic, a cosine), cycles of 0.05 to 2 s. Resistances are
+those of 0.1 to 90 mmHg, their proximal part spans four decades, time constants 0.01 to 30 cycles. Of each run stand
+beside how it ended:
 
     mean_error   largest difference of an outlet's mean pressure from what its vessels make of its mean flow, and of a
                  demanded flow from what was asked for, as a part of the larger of the pressure's or flow's scales

@@ -4,8 +4,9 @@ though what drives it does not. It is recognised, and its phases are averaged ov
 
 The difference between successive cycles of a flow that becomes periodic falls by about the same factor in each. Where
 it falls so slowly that it would not be small enough by the end of an average over cycles, they are averaged; but not
-where far more cycles were expected to be wanted, and it falls evenly: such a flow settles. Where what is averaged then
-changes in one direction, half of that change counts as its error.
+where far more cycles were expected to be wanted, and it falls evenly: such a flow settles. Nor where Windkessels are
+far from the pressures that they come to, whose means would be those on the way. Where what is averaged then changes in
+one direction, half of that change counts as its error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ import numpy as np
 from solver.run.checkpoint import Arrays
 from solver.run.convergence import Reals, signals, slope
 from solver.run.fluctuation import Fluctuation
-from solver.run.monitor import Monitor, Row, last_cycles_differ
+from solver.run.monitor import TO_COME, Monitor, Row, last_cycles_differ
 from solver.run.outlet_pressures import warnings_of
 from solver.run.plan import Plan
 from solver.run.schedule import Schedule
@@ -29,6 +30,10 @@ COMPARED = 3
 EVENLY = 2.0
 """Times the least of the logarithmic falls from one of these to the next, below which the largest is where they fall
 evenly."""
+
+FAR_TO_COME = 0.05
+"""Part that the mean pressure of a Windkessel is still to change by after each of these cycles, above which it is
+on its way: what only varies has less, since it changes to and fro."""
 
 LEAST_CYCLES = 4
 """That an average is taken over, at least: its standard error is half of what cycles vary by."""
@@ -60,6 +65,8 @@ def only_varies(monitor: Monitor, settings: SolveSettings, step: int, raised_s: 
     found = _differences(monitor)
     tolerance = settings.periodic_tolerance
     if more < LEAST_CYCLES or len(found) < COMPARED or found[-1]["velocity"] <= tolerance:
+        return False
+    if min(each.get(TO_COME, 0.0) for each in found) > max(FAR_TO_COME, tolerance):
         return False
     if monitor.plan.schedule.short and _falls_evenly([each["velocity"] for each in found]):
         return False

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from solver.backends.observation import Observation
 from solver.domain.nodes import Nodes
+from solver.run.outlet_pressures import cycles_to_come
 from solver.run.plan import Plan
 from solver.run.schedule import LEAST_COUNTED
 
@@ -23,6 +24,9 @@ EPSILON = {"fp64": 2.0**-52, "fp32": 2.0**-23, "fp16": 2.0**-10}
 ROUND_OFF = 32
 """Of these, the change of a velocity that round-off alone may make. A steady flow in fp32 had 2 to 3 in pipes of some
 thousand nodes, 7 in an aneurysm of 200,000, and 10 in an aortic arch of 2 million."""
+
+TO_COME = "mean pressure to come"
+"""What a Windkessel's mean pressure is still to change by, among what cycles differ in."""
 
 
 @dataclass(frozen=True)
@@ -216,8 +220,9 @@ class Monitor:
         """How far the last whole cycle, or one so many cycles back, differs from the one before, by what differs.
 
         The velocity in one phase, as the root mean square over all nodes, relative to the mean speed over the cycle;
-        flow and pressure of the openings in all phases, relative to the widest range among the openings; and what lies
-        around the vessel. None if less than two cycles were run, or the flow is steady.
+        flow and pressure of the openings in all phases, relative to the widest range among the openings; what the mean
+        pressure of a Windkessel is still to change by, if it goes on as its time constant says, relative to that range
+        or to itself; and what lies around the vessel. None if less than two cycles were run, or the flow is steady.
         """
         count = self.per_cycle
         whole = (len(self.rows) // count - back) * count if count else 0
@@ -231,6 +236,10 @@ class Monitor:
             values, others = (np.array([getattr(row, key) for row in rows]) for rows in (last, before))
             span = np.ptp(values, axis=0).max()
             found[name] = float(np.abs(values - others).max() / max(span, 1e-12))
+        if left := cycles_to_come(self.plan.boundary_schedule):
+            mean = values.mean(axis=0)
+            more = np.abs(mean - others.mean(axis=0))
+            found[TO_COME] = max(more[k] * each / max(span, abs(mean[k])) for k, each in left.items())
         return found | {**self.around(back)}
 
 

@@ -36,6 +36,18 @@ def deviation_pa(boundary_schedule: BoundarySchedule) -> float:
     return max((abs(each * PASCAL_PER_MMHG - boundary_schedule.reference_pa) for each in expected), default=0.0)
 
 
+def cycles_to_come(boundary_schedule: BoundarySchedule) -> dict[int, float]:
+    """Changes of the mean pressure from the last cycle to this one, of which so many are still to come, by the index of
+    an outlet with a Windkessel: d/(1 - d), where it keeps the part d over a cycle.
+    """
+    feedback, openings = boundary_schedule.outlet_feedback, boundary_schedule.openings
+    steps = (boundary_schedule.period_s or np.inf) / boundary_schedule.units.dt_s
+    kept = {k: decay**steps for k, decay in zip(feedback.opening.tolist(), feedback.rule[:, 1].tolist(), strict=True)}
+    behind = {name for name, outlet in boundary_schedule.outlets.items() if outlet.windkessel}
+    behind -= boundary_schedule.coupled_mmhg_s_ml.keys()
+    return {k: part / (1 - part) for k, part in kept.items() if openings[k].name in behind}
+
+
 def warnings_of(boundary_schedule: BoundarySchedule, cycles: int) -> list[str]:
     """What to repair at outlets, in a run of at most so many cycles."""
     warnings = []
@@ -57,12 +69,17 @@ def warnings_of(boundary_schedule: BoundarySchedule, cycles: int) -> list[str]:
                 " vessel has, and which asks for short time steps; give distal_mmhg_s_ml (else it follows from"
                 " pressure_mmhg and the mean flow), or another compliance_ml_mmhg"
             )
-        lasts_s = cycles * (boundary_schedule.period_s or np.inf)
-        if each.time_constant_s * CYCLES_PER_CONSTANT > lasts_s:
-            warnings.append(
-                f"solve.outlets.{name}: the time constant {each.time_constant_s:.3g} s of its Windkessel is long for "
-                f"{cycles} cycles of {boundary_schedule.period_s:.3g} s; raise solve.cycles to "
-                f"{np.ceil(CYCLES_PER_CONSTANT * each.time_constant_s / (boundary_schedule.period_s or 1)):.0f},"
-                " or lower compliance_ml_mmhg"
-            )
-    return warnings
+    return warnings + too_slow(boundary_schedule, cycles)
+
+
+def too_slow(boundary_schedule: BoundarySchedule, cycles: int) -> list[str]:
+    """What to repair of Windkessels that may take longer to repeat than a run of at most so many cycles."""
+    period_s = boundary_schedule.period_s or np.inf
+    slow = {name: o.windkessel.time_constant_s for name, o in boundary_schedule.outlets.items() if o.windkessel}
+    return [
+        f"solve.outlets.{name}: the time constant {constant_s:.3g} s of its Windkessel is long for {cycles} cycles of"
+        f" {period_s:.3g} s; raise solve.cycles to {np.ceil(CYCLES_PER_CONSTANT * constant_s / period_s):.0f}, or lower"
+        " compliance_ml_mmhg"
+        for name, constant_s in slow.items()
+        if constant_s * CYCLES_PER_CONSTANT > cycles * period_s
+    ]

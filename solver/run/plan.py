@@ -23,6 +23,7 @@ from solver.run.duration import Duration, expect_duration
 from solver.run.exchange import Surroundings
 from solver.run.expected_flow import ExpectedFlow, expect_flow
 from solver.run.models import OUTLET_REYNOLDS, Models, choose_models, choose_velocity_set
+from solver.run.outlet_pressures import too_slow
 from solver.run.plan_numbers import least_across, numbers_of
 from solver.run.scales import TRANSITS, Scales, choose_scales
 from solver.run.settings import SolveSettings
@@ -183,7 +184,12 @@ def make_plan(
         pulse=pulse,
         notes=[*scales.notes, *_of_blood(blood, settings, flow), *too_large, *_turns_back(scales)],
         warnings=[*scales.warnings, *overshoots(inflow), *scales.boundary_warnings, *lossy, *duration.few],
-        foreseen=(*too_large, *duration.few, *under_resolved(grid_reynolds, units.dx_m)),
+        foreseen=(
+            *too_large,
+            *duration.few,
+            *under_resolved(grid_reynolds, units.dx_m),
+            *too_slow(scales.boundary_schedule, settings.cycles),
+        ),
     )
     return with_models(plan, nodes, models, tuple(safer))
 

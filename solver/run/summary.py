@@ -16,6 +16,7 @@ from solver.kernels.velocity_sets import velocity_set
 from solver.run.cycle_variation import averaged_rows, cycles_if_it_varies
 from solver.run.models import WITH_LAMBDA
 from solver.run.monitor import OF_OPENINGS, Row
+from solver.run.outlet_pressures import too_slow
 from solver.run.plan import Plan, drop_error, drops_too_large
 from solver.run.setup import is_isotropic, is_parabolic, likely_steps
 from solver.run.simulation import Simulation
@@ -57,7 +58,7 @@ def late_warnings(simulation: Simulation) -> list[str]:
     plan, rows = simulation.plan, simulation.monitor.rows
     warnings = under_resolved(_grid_reynolds(simulation), plan.units.dx_m)
     if unsettled := simulation.unsettled():
-        warnings.append(unsettled)
+        warnings += [unsettled, *too_slow(plan.boundary_schedule, plan.schedule.cycles)]
     if simulation.state == "unsteady" and simulation.fluctuation:
         ended = "solve.max_steps" if simulation.step >= plan.schedule.last else "solve.unsteady_throughs"
         limit = "solve.cycles" if plan.schedule.cycle else ended

@@ -18,6 +18,7 @@ from solver.domain.nodes import Nodes, Opening
 from solver.run.boundary_schedule import BoundarySchedule
 from solver.run.cycle_variation import LEAST_CYCLES, cycles_if_it_varies, error_of_means, how_likely, only_varies
 from solver.run.flow_file import read_flow
+from solver.run.monitor import TO_COME
 from solver.run.plan import make_plan
 from solver.run.schedule import Schedule
 from solver.run.settings import InletSettings, SolveSettings
@@ -46,10 +47,11 @@ def recognised(
     pressure: Sequence[float],
     raised_s: float = 0.25,
     network: Sequence[float] | None = None,
+    to_come: float | None = None,
     **changes: Any,
 ) -> bool:
     """Whether cycles that differ by so much, the second from the first and so on, only vary after the last of them; of
-    a vessel in a network, if that differs, too.
+    a vessel in a network, if that differs, too; and where Windkessels are so far from their pressures.
     """
     wanted = settings(cycles=6, **changes)
     schedule = Schedule(interval=10, sample=10, last=6 * CYCLE, cycle=CYCLE, cycles=6)
@@ -59,10 +61,21 @@ def recognised(
         if last < 0:
             return None
         around = {"network_pressure": network[last], "network_flow": network[last]} if network is not None else {}
-        return {"velocity": velocity[last], "flow": 1e-4, "pressure": pressure[last]} | around
+        coming = {} if to_come is None else {TO_COME: to_come}
+        return {"velocity": velocity[last], "flow": 1e-4, "pressure": pressure[last]} | around | coming
 
     monitor: Any = SimpleNamespace(plan=PlanOfCycles(schedule), periodicity=periodicity)
     return only_varies(monitor, wanted, (len(velocity) + 1) * CYCLE, raised_s)
+
+
+def test_cycles_whose_pressures_creep_are_not_averaged():
+    """A fork that varies by 10 % was averaged while its Windkessels of 36 cycles had come a fourth of their way: their
+    mean pressures were 180 % off, with a standard error of 7 %.
+    """
+    varying = [0.1, 0.11, 0.1, 0.105]
+    assert recognised(varying, [3e-3] * 4)
+    assert recognised(varying, [3e-3] * 4, to_come=0.02)
+    assert not recognised(varying, [3e-3] * 4, to_come=0.5)
 
 
 @pytest.mark.parametrize("seed", range(5))
