@@ -184,14 +184,15 @@ def make_plan(
         pulse=pulse,
         notes=[*scales.notes, *_of_blood(blood, settings, flow), *too_large, *_turns_back(scales)],
         warnings=[*scales.warnings, *overshoots(inflow), *scales.boundary_warnings, *lossy, *duration.few],
-        foreseen=(
-            *too_large,
-            *duration.few,
-            *under_resolved(grid_reynolds, units.dx_m),
-            *too_slow(scales.boundary_schedule, settings.cycles),
-        ),
+        foreseen=(*too_large, *duration.few, *_seen_in_the_run(scales, settings, grid_reynolds)),
     )
     return with_models(plan, nodes, models, tuple(safer))
+
+
+def _seen_in_the_run(scales: Scales, settings: SolveSettings, grid_reynolds: float) -> list[str]:
+    """Warnings of lattice and outlets that the run itself shows to hold, or not."""
+    too_coarse = under_resolved(grid_reynolds, scales.units.dx_m)
+    return [*too_coarse, *too_slow(scales.boundary_schedule, settings.cycles)]
 
 
 def _of_pulse(pulse: Pulse | None, flow: ExpectedFlow, units: Units) -> tuple[dict[str, float], list[str]]:
