@@ -297,7 +297,8 @@ def run(number: int, options: argparse.Namespace) -> Values | None:
             plan = make_plan(nodes, wanted)
         except StageError as error:
             return {"outcome": "refused", "message": str(error)}
-        known: Values = {"solve": given, "planned_steps": plan.expected_steps, "spacing_mm": nodes.spacing_mm}
+        named = json.loads(json.dumps(given).replace(f"{folder}/", ""))
+        known: Values = {"solve": named, "planned_steps": plan.expected_steps, "spacing_mm": nodes.spacing_mm}
         if (updates := plan.expected_steps * nodes.count) > MOST_UPDATES:
             return known | {"nodes": nodes.count, "outcome": "left out", "updates": updates}
         record = known | once(nodes, wanted, folder, options.minutes)
