@@ -25,6 +25,10 @@ AUTO, THRESHOLD = "auto", "threshold"
 MISPLACED = frozenset({"local_edge", "local_edge.beyond"})
 """Reservations about where the wall stands, by :func:`reservations`: those that levels near each place may settle."""
 
+UNASKED = "left_open"
+"""What the blur leaves open of a volume, which is asked of levels near each place alone, though one threshold knows it
+no better."""
+
 MISLED = "off_the_edge"
 """That of a threshold which was raised beside a vein or an organ, whose levels are taken for those of tissue."""
 
@@ -184,6 +188,8 @@ def settles(by_places: Mapping[str, Any], at_one: Mapping[str, Any]) -> bool:
     by_places, at_one : records, as in ``segmentation.json``.
     """
     after = reservations(by_places)
+    if UNASKED in after and by_places[UNASKED]["share"] < abs(at_one["local_edge"]["change"]):
+        after.remove(UNASKED)
     return not after & MISPLACED and after <= reservations(at_one)
 
 

@@ -81,6 +81,27 @@ def test_levels_near_each_place_are_taken_where_they_settle_doubts_and_bring_non
     assert not settles(record("local_edge", change=-0.05), doubtful)  # still misplaced
 
 
+def test_what_blur_leaves_open_is_no_new_doubt_where_one_threshold_is_farther_off():
+    """It is asked of levels near each place alone."""
+    local = record("left_open") | {"left_open": {"share": 0.05, "words": "left_open is off"}}
+    assert settles(local, record("local_edge", change=0.06))
+    assert not settles(local, record("local_edge", change=0.04))
+
+
+@pytest.mark.parametrize("seed", [99401, 99409])
+def test_a_vessel_of_two_voxels_is_nearer_to_its_volume_by_the_levels_near_each_place(seed):
+    image = strangers.image("hair", seed)
+    settings = {"seeds_voxel": (image.seed,)}
+    filtered, modality = filter_volume(image.image, FilterSettings()), "CT" if image.ct else None
+    at_one, chosen = (
+        segment(filtered, SegmentSettings(**settings, method=method), image.image, modality)
+        for method in ("threshold", "auto")
+    )
+    assert reservations(chosen.record) >= {"left_open"}
+    off_at_one, off = (abs(each.record["volume_ml"] / image.volume_ml - 1) for each in (at_one, chosen))
+    assert off < 0.1 < off_at_one
+
+
 def test_beside_an_organ_of_medium_brightness_one_threshold_stays():
     edge = {"off_the_edge": {"share": 0.1, "words": "beside an organ"}}
     assert not misplaced(record(change=0.02) | edge | {"warnings": ["beside an organ"]})
