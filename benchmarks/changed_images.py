@@ -48,7 +48,7 @@ TYPES = (sitk.sitkInt16, sitk.sitkUInt16, sitk.sitkFloat32)
 
 @dataclass(frozen=True)
 class Real:
-    """A real image: its file, seeds (voxels x, y, z), further ones of the reference, threshold, and whether it is CT."""
+    """A real image: its file, seeds (voxels x, y, z), further ones of the reference, threshold, whether it is CT."""
 
     file: str
     seeds: list[list[int]]
@@ -72,9 +72,9 @@ def changed(image: sitk.Image, rng: np.random.Generator, seed_mm: list[float], r
         grid = image.GetOrigin(), spacing.tolist(), image.GetDirection()
         image = sitk.Resample(image, size, sitk.Transform(), sitk.sitkBSpline, *grid, 0.0)
     if rng.random() < 0.5:
-        size, place = np.array(image.GetSize()), np.array(image.TransformPhysicalPointToContinuousIndex(seed_mm))
+        whole, place = np.array(image.GetSize()), np.array(image.TransformPhysicalPointToContinuousIndex(seed_mm))
         low = np.floor(rng.uniform(0, 0.5, 3) * np.maximum(place - 8, 0)).astype(int)
-        high = np.ceil(size - rng.uniform(0, 0.5, 3) * np.maximum(size - place - 8, 0)).astype(int)
+        high = np.ceil(whole - rng.uniform(0, 0.5, 3) * np.maximum(whole - place - 8, 0)).astype(int)
         image = sitk.RegionOfInterest(image, (high - low).tolist(), low.tolist())
     voxels = sitk.GetArrayFromImage(image)
     voxels = voxels + rng.normal(0, rng.uniform(0, 0.03) * voxels.std(), voxels.shape)
@@ -109,17 +109,18 @@ def volume_within(lumen: Volume, image: sitk.Image, seed_mm: list[float]) -> flo
 def tried(file: Path, settings: dict[str, Any], true_ml: float, modality: str | None) -> list[dict[str, Any]]:
     """An image segmented, and again with what failed checks advise."""
     image, _ = vessel.load(file)
-    filtered, tries = vessel.filter_image(image), []
+    filtered = vessel.filter_image(image)
+    tries: list[dict[str, Any]] = []
     for _ in range(TRIES):
         try:
             record = vessel.segment(filtered, image, modality, **settings).record
         except StageError as error:
             tries.append({"verdict": "refused", "said": str(error)})
             break
-        failed, error = sorted(reservations(record)), record["volume_ml"] / true_ml - 1
-        verdict = "right" if abs(error) <= WIDE else "wrong, marked" if failed else "WRONG, GREEN"
-        tries.append({"verdict": verdict, "error": round(error, 4), "failed": failed})
-        tries[-1]["method"] = record.get("method_chosen", settings.get("method", "auto"))[:40]
+        failed, off = sorted(reservations(record)), record["volume_ml"] / true_ml - 1
+        verdict = "right" if abs(off) <= WIDE else "wrong, marked" if failed else "WRONG, GREEN"
+        method = record.get("method_chosen", settings.get("method", "auto"))
+        tries.append({"verdict": verdict, "error": round(off, 4), "failed": failed, "method": method})
         advice = advised(record["warnings"])
         if not advice or settings | advice == settings:
             break
