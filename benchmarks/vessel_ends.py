@@ -20,6 +20,7 @@ import json
 import logging
 import sys
 from collections import defaultdict
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -193,7 +194,11 @@ def _cut(before: Mesh, cut: Cut, after: Mesh, record: dict[str, Any]) -> dict[st
         except ClipError:
             break
         k += 1
-    nearest = before.volume_mm3() - cut_end(before, plane(k), cut.normal, 99).volume_mm3()
+    nearest = before.volume_mm3() - after.volume_mm3()
+    for steps in range(k, -1, -1):  # a plane through a corner of the surface cuts no simple loop
+        with suppress(ClipError):
+            nearest, k = before.volume_mm3() - cut_end(before, plane(steps), cut.normal, 99).volume_mm3(), steps
+            break
     return {
         "place_mm": record["place_mm"],
         "radius_mm": radius,
