@@ -118,9 +118,9 @@ def tried(file: Path, settings: dict[str, Any], true_ml: float, modality: str | 
             tries.append({"verdict": "refused", "said": str(error)})
             break
         failed, off = sorted(reservations(record)), record["volume_ml"] / true_ml - 1
-        verdict = "right" if abs(off) <= WIDE else "wrong, marked" if failed else "WRONG, GREEN"
+        outcome = "right" if abs(off) <= WIDE else "wrong, marked" if failed else "WRONG, GREEN"
         method = record.get("method_chosen", settings.get("method", "auto"))
-        tries.append({"verdict": verdict, "error": round(off, 4), "failed": failed, "method": method})
+        tries.append({"verdict": outcome, "error": round(off, 4), "failed": failed, "method": method})
         advice = advised(record["warnings"])
         if not advice or settings | advice == settings:
             break

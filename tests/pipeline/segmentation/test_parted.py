@@ -74,7 +74,7 @@ def fistula(wider: float, mixed: float) -> tuple[Volume, float]:
 
 
 @pytest.mark.parametrize(("wider", "mixed"), [(2.5, 0.5), (4.5, 0.7)])
-def test_a_vein_that_an_artery_opens_into_is_told_and_found_from_the_seed_of_the_advice(wider, mixed):
+def test_a_vein_that_an_artery_opens_into_fails_a_check_and_is_found_from_its_seed(wider, mixed):
     image, whole_ml = fistula(wider, mixed)
     given = {"seeds_voxel": [[10, 24, 20]], "method": "local"}
     first = segment(image, SegmentSettings(**given), image).record
