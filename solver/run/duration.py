@@ -175,13 +175,14 @@ def _settling_with_openings(nodes: Nodes, flow: ExpectedFlow, units: Units) -> S
         widest_mm = max(widest_mm, wall_radius_mm(nodes))
     fastest_m_s = flow.sections.speed_m_s(flow.out_m3_s)
     narrowing, reynolds = fastest_m_s / at_openings, sqrt(4 * entering_m3_s * fastest_m_s / pi) / units.viscosity_m2_s
-    narrow_inlet = at_openings > WIDER * _leaving_m_s(nodes, flow.out_m3_s)
+    narrow_inlet = _leaves_wider(nodes, flow.out_m3_s)
     round_part = min(1.0, (1e-3 * widest_mm / flow.radius_m) ** 2)
     settling = profile(
         length_m, 1e-3 * widest_mm, units.viscosity_m2_s, round_part * entering_m3_s, viscous_s, narrowing, narrow_inlet
     )
     in_sac = widest_mm > SAC * max(o.radius_mm for o in nodes.openings)
-    if not (narrow_inlet or narrowing > WIDER or in_sac):
+    slows = at_openings > WIDER * _leaving_m_s(nodes, flow.out_m3_s)
+    if not (slows or narrowing > WIDER or in_sac):
         return settling
     corrected = settling.corrected if in_sac else CORRECTED_BESIDE
     return replace(settling, spread=LIVELY if reynolds > SLOW else CALM, corrected=corrected)
@@ -198,6 +199,15 @@ def _leaving_m_s(nodes: Nodes, out_m3_s: Mapping[int, float]) -> float:
     """Mean speed at all openings together through which fluid leaves."""
     outlets = [k for k in range(len(nodes.openings)) if out_m3_s[k] > 0]
     return sum(out_m3_s[k] for k in outlets) / (1e-6 * sum(nodes.openings[k].area_mm2 for k in outlets))
+
+
+def _leaves_wider(nodes: Nodes, out_m3_s: Mapping[int, float]) -> bool:
+    """Whether one of the openings through which fluid leaves is wider by `WIDER` than all together through which it
+    enters: where it divides, each branch slows its own part down, and less of it parts from the wall.
+    """
+    area = np.array([opening.area_mm2 for opening in nodes.openings])
+    leaves = np.array([out_m3_s[k] > 0 for k in range(len(area))])
+    return bool(area[leaves].max() > WIDER * area[~leaves].sum())
 
 
 def _settling_closed(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units) -> Settling:

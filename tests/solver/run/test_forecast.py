@@ -147,6 +147,14 @@ def test_a_vessel_with_an_outlet_that_flows_in_takes_the_steps_that_were_expecte
     require_near(summary)
 
 
+def test_a_vessel_that_divides_into_wider_ones_takes_the_steps_that_were_expected(tmp_path):
+    """Each branch slows its own part of the stream down: three times as many were expected, as of one wide outlet."""
+    nodes = bifurcation(4.0, ((3.75, 40.0), (3.75, -40.0)), 6.0, np.eye(3), 0.5)
+    flow_ml_s = 1e6 * 200 * VISCOSITY / DENSITY * np.pi / 4 * 4e-3  # Reynolds number 200
+    wanted = settings(inlets={"in": InletSettings(flow_ml_s, None, "developed")}, outlets={"*": OutletSettings(0.0)})
+    require_near(solve(nodes, wanted, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG))
+
+
 def test_a_plate_that_slides_on_for_ever_takes_the_steps_that_were_expected(tmp_path):
     """Between plates that repeat along its way it turns nothing over: friction alone settles the flow, in 1.8 times the
     steps that were forecast as of a lid.
