@@ -175,14 +175,23 @@ def _settling_with_openings(nodes: Nodes, flow: ExpectedFlow, units: Units) -> S
         widest_mm = max(widest_mm, wall_radius_mm(nodes))
     fastest_m_s = flow.sections.speed_m_s(flow.out_m3_s)
     narrowing, reynolds = fastest_m_s / at_openings, sqrt(4 * entering_m3_s * fastest_m_s / pi) / units.viscosity_m2_s
-    narrow_inlet = _leaves_wider(nodes, flow.out_m3_s)
+    narrow_inlet, leaving_m_s = _leaves_wider(nodes, flow.out_m3_s), _mean_speed_m_s(nodes, flow.out_m3_s, 1)
+    in_sac = widest_mm > SAC * max(o.radius_mm for o in nodes.openings)
+    beside = at_openings > WIDER * leaving_m_s or narrowing > WIDER or in_sac
+    tube = len(nodes.openings) == 2 and not beside
+    faster = leaving_m_s / _mean_speed_m_s(nodes, flow.out_m3_s, -1) if tube else 1.0
     round_part = min(1.0, (1e-3 * widest_mm / flow.radius_m) ** 2)
     settling = profile(
-        length_m, 1e-3 * widest_mm, units.viscosity_m2_s, round_part * entering_m3_s, viscous_s, narrowing, narrow_inlet
+        length_m,
+        1e-3 * widest_mm,
+        units.viscosity_m2_s,
+        round_part * entering_m3_s,
+        viscous_s,
+        narrowing,
+        narrow_inlet,
+        faster,
     )
-    in_sac = widest_mm > SAC * max(o.radius_mm for o in nodes.openings)
-    slows = at_openings > WIDER * _leaving_m_s(nodes, flow.out_m3_s)
-    if not (slows or narrowing > WIDER or in_sac):
+    if not beside:
         return settling
     corrected = settling.corrected if in_sac else CORRECTED_BESIDE
     return replace(settling, spread=LIVELY if reynolds > SLOW else CALM, corrected=corrected)
@@ -195,10 +204,10 @@ def _widens(nodes: Nodes, sections: Sections) -> bool:
     return widest > WIDER * narrowest
 
 
-def _leaving_m_s(nodes: Nodes, out_m3_s: Mapping[int, float]) -> float:
-    """Mean speed at all openings together through which fluid leaves."""
-    outlets = [k for k in range(len(nodes.openings)) if out_m3_s[k] > 0]
-    return sum(out_m3_s[k] for k in outlets) / (1e-6 * sum(nodes.openings[k].area_mm2 for k in outlets))
+def _mean_speed_m_s(nodes: Nodes, out_m3_s: Mapping[int, float], sign: int) -> float:
+    """Mean speed at all openings together through which fluid leaves, or, with the other sign, enters."""
+    passed = [k for k in range(len(nodes.openings)) if sign * out_m3_s[k] > 0]
+    return sum(sign * out_m3_s[k] for k in passed) / (1e-6 * sum(nodes.openings[k].area_mm2 for k in passed))
 
 
 def _leaves_wider(nodes: Nodes, out_m3_s: Mapping[int, float]) -> bool:

@@ -7,7 +7,10 @@ R, friction wears it off at some 10 nu/R^2, and the flow Q carries it out of the
 at the wall: in a layer of thickness d the stream leaves within L R/(U d), and friction acts within d^2/nu. Both are the
 same for d^3 = nu L R/U (Leveque 1928, Annales des Mines 13), so that the rate is
 
-    s = nu/R^2 [10 + 12 (Q/(pi nu L))^(2/3)].
+    s = nu/R^2 [10 + 12 (Q/(pi nu L))^(2/3) a^(3/4)],
+
+a, of a tube, the mean speed over its outlet over that over its inlet where that is larger, else 1: with the radius of
+the outlet what is carried out would grow with a itself, with that of the inlet not at all.
 
 In a section that is not round what varies along its width settles last, and the shear at the wall is less: R is twice
 its area over its perimeter where that is more than the radius of a sphere that has room, and of Q counts the part
@@ -46,6 +49,8 @@ DIFFUSION = 26.4
 WORN, CARRIED, EDDY = 10.0, 12.0, 14.0
 """Rates, in nu/R^2, at which a profile is worn off and carried out where waves leave, and at which an eddy as high as
 R settles: see the module."""
+TAPERED = 0.75
+"""Power of the speed at the outlet of a tube over that at its inlet, with which what is carried out grows."""
 COARSE = 10.0
 """Times the inverse square of the nodes across a coarse lattice that its flow is off by, when it has settled there."""
 CALM, LIVELY, TURNED = (0.6, 1.5), (0.5, 2.5), (0.5, 5.0)
@@ -122,6 +127,7 @@ def profile(
     viscous_s: float,
     narrowing: float = 1.0,
     narrow_inlet: bool = False,
+    faster: float = 1.0,
 ) -> Settling:
     """Settling of the profile where waves leave: see the module.
 
@@ -132,10 +138,11 @@ def profile(
     viscous_s : the residual's viscous time.
     narrowing : m, the largest mean speed in a section over that at the openings.
     narrow_inlet : whether the stream enters faster than it leaves.
+    faster : how much faster it leaves than it enters.
     """
     friction = viscosity_m2_s / radius_m**2
     height = 1.0 if narrow_inlet else 1 - 1 / sqrt(max(narrowing, 1.0))
-    carried = WORN + CARRIED * (flow_m3_s / (pi * viscosity_m2_s * length_m)) ** (2 / 3)
+    carried = WORN + CARRIED * (flow_m3_s / (pi * viscosity_m2_s * length_m)) ** (2 / 3) * max(faster, 1.0) ** TAPERED
     return Settling.creeping((min(carried, EDDY / height) if height else carried) * friction, viscous_s)
 
 

@@ -155,6 +155,15 @@ def test_a_vessel_that_divides_into_wider_ones_takes_the_steps_that_were_expecte
     require_near(solve(nodes, wanted, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG))
 
 
+def test_a_tube_that_narrows_takes_the_steps_that_were_expected(tmp_path):
+    """The stream carries more out where it is fast: by its speed at the inlet 2.5 times as many steps were expected."""
+    ends = {"inlet_diameter_mm": 6.0, "outlet_diameter_mm": 3.6, "inlet_mm": 2.0, "outlet_mm": 2.0}
+    shape = {"shape": "nozzle", "diameter_mm": 3.6, "cone_mm": 10.0, "throat_mm": 2.0, "direction": (1, 2, 3), **ends}
+    flow_ml_s = 1e6 * 150 * VISCOSITY / DENSITY * np.pi / 4 * 6e-3  # Reynolds number 150 at the inlet
+    given = {"inlets": {"*": InletSettings(flow_ml_s, None, "developed")}, "outlets": {"*": OutletSettings(0.0)}}
+    require_near(solve(of_shape(shape)(0.45), settings(**given), tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG))
+
+
 def test_a_plate_that_slides_on_for_ever_takes_the_steps_that_were_expected(tmp_path):
     """Between plates that repeat along its way it turns nothing over: friction alone settles the flow, in 1.8 times the
     steps that were forecast as of a lid.

@@ -21,6 +21,8 @@ def test_profile_is_worn_off_or_carried_out():
     assert rate() > rate(length_m=0.1) > rate(flow_m3_s=0.0)
     assert rate(flow_m3_s=8e-6) - 10 == pytest.approx(4 * (rate() - 10))
     assert rate() == pytest.approx(4 * rate(radius_m=2 * R))
+    assert rate(faster=2.0) - 10 == pytest.approx(2**0.75 * (rate() - 10))
+    assert rate(faster=0.5) == rate()
 
 
 def test_an_eddy_behind_a_narrowing_settles_by_its_height():
