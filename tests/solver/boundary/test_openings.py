@@ -83,8 +83,8 @@ def make_textbook_outlet(*models):
 
     @node_function
     def plain(f, k, flow, links, boundary_values, row, entered):
-        slot, column, normal, velocity, weight = links
-        treat(f, k, flow, (slot, column, 0 * normal, velocity, weight), boundary_values, row, entered)
+        slot, column, normal, velocity, weight, part, shear = links
+        treat(f, k, flow, (slot, column, 0 * normal, velocity, weight, part, shear), boundary_values, row, entered)
 
     return flow_at, plain
 
