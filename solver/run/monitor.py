@@ -243,6 +243,12 @@ class Monitor:
         return found | {**self.around(back)}
 
 
+def in_and_out(nodes: Nodes, flow_ml_s: NDArray[np.float64]) -> tuple[float, float]:
+    """What comes in through all inlets and goes out through all outlets, of the flow through each opening."""
+    inlet = np.array([opening.role == "inlet" for opening in nodes.openings], np.bool_)
+    return float(flow_ml_s[inlet].sum()), float(flow_ml_s[~inlet].sum())
+
+
 def last_cycles_differ(monitor: Monitor) -> str:
     """By how much flow and pressure at the openings differ between the last two cycles, in words."""
     found = monitor.periodicity()

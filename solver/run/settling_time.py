@@ -21,11 +21,11 @@ the openings, the stream has the radius R/sqrt(m), so that the eddy is h = R (1 
 
     s = 14 nu/(R h),
 
-if that is slower. Behind an inlet that is narrower than the outlets the stream may keep to one wall: h = R there. These
+if that is slower. Behind inlets that are narrower than an outlet the stream may keep to one wall: h = R there. These
 numbers are fitted to flows of the matrix in tests/support/stability_matrix.py and to flows drawn at random, and were
 tried on others drawn afterwards (docs/validation/stability.md).
 
-Where waves stay, behind Windkessels and in flows that pulsate, the slowest motion of a vessel between an inlet of given
+Where waves stay, in flows that pulsate, the slowest motion of a vessel between an inlet of given
 flow and an outlet of given pressure is a standing wave, a quarter of a wavelength long, of frequency
 omega = pi c_s/(2 L). With Womersley's number alpha = R sqrt(omega/nu) friction damps it at the rate
 
@@ -137,7 +137,7 @@ def profile(
     viscosity_m2_s, flow_m3_s : nu, Q.
     viscous_s : the residual's viscous time.
     narrowing : m, the largest mean speed in a section over that at the openings.
-    narrow_inlet : whether the stream enters faster than it leaves.
+    narrow_inlet : whether an outlet is wider than all inlets together.
     faster : how much faster it leaves than it enters.
     """
     friction = viscosity_m2_s / radius_m**2

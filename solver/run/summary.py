@@ -15,7 +15,7 @@ from solver.kernels.rheology import MOST_TAU
 from solver.kernels.velocity_sets import velocity_set
 from solver.run.cycle_variation import averaged_rows, cycles_if_it_varies
 from solver.run.models import WITH_LAMBDA
-from solver.run.monitor import OF_OPENINGS, Row
+from solver.run.monitor import OF_OPENINGS, Row, in_and_out
 from solver.run.outlet_pressures import too_slow
 from solver.run.plan import Plan, drop_error, drops_too_large
 from solver.run.setup import is_isotropic, is_parabolic, likely_steps
@@ -208,9 +208,7 @@ def _mean_flow_ml_s(simulation: Simulation) -> NDArray[np.float64]:
 
 def _mass_balance(simulation: Simulation) -> float | None:
     """What enters and does not leave, over what enters; none where nothing does."""
-    flow = _mean_flow_ml_s(simulation)
-    entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings], np.bool_)
-    into, out = float(flow[entering].sum()), float(flow[~entering].sum())
+    into, out = in_and_out(simulation.nodes, _mean_flow_ml_s(simulation))
     return (into - out) / into if into else None
 
 

@@ -11,7 +11,7 @@ from solver.run import time_left
 from solver.run.convergence import BALANCE, MARGIN, Watch
 from solver.run.cycle_variation import cycles_to_repeat
 from solver.run.fluctuation import MEAN_BALANCE
-from solver.run.monitor import Monitor, Row, last_cycles_differ
+from solver.run.monitor import Monitor, Row, in_and_out, last_cycles_differ
 from solver.run.plan import Plan
 from solver.run.schedule import Schedule
 from solver.run.settings import SolveSettings
@@ -90,11 +90,9 @@ def so_far(settings: SolveSettings, plan: Plan, monitor: Monitor) -> str:
 
 def balance_of_pulse(monitor: Monitor, period_s: float) -> float:
     """(inflow - outflow) of the newest row over the largest inflow of a period, as the inflow of a moment may be 0."""
-    newest = monitor.rows[-1]
-    entering = np.array([opening.role == "inlet" for opening in monitor.nodes.openings], np.bool_)
-    inflows = [
-        abs(row.flow_ml_s[entering].sum())
-        for row in takewhile(lambda row: row.time_s > newest.time_s - period_s, reversed(monitor.rows))
-    ]
-    lost = newest.flow_ml_s[entering].sum() - newest.flow_ml_s[~entering].sum()
-    return float(lost / max(inflows)) if max(inflows) else 0.0
+    begun_s = monitor.rows[-1].time_s - period_s
+    rows = takewhile(lambda row: row.time_s > begun_s, reversed(monitor.rows))
+    flows = [in_and_out(monitor.nodes, row.flow_ml_s) for row in rows]
+    into, out = flows[0]
+    largest = max(abs(each) for each, _ in flows)
+    return (into - out) / largest if largest else 0.0
