@@ -270,6 +270,20 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_results(parser: argparse.ArgumentParser) -> None:
+    """Options of a script that keeps what it found by :func:`write_results`."""
+    parser.add_argument("--json", type=Path, help="file for the results; default: in benchmarks/results by the date")
+    parser.add_argument("--commit", help="of what was run, where git cannot tell it")
+
+
+def write_results(options: argparse.Namespace, what: str, records: Any) -> Path:
+    """Write records with when, on what and with what they were made; the file."""
+    results = {**provenance(options), "records": records}
+    file: Path = options.json or default_file(what, results["hardware"])
+    file.write_text(json.dumps(results, indent=1, default=str) + "\n", encoding="utf-8")
+    return file
+
+
 def default_file(what: str, hardware: dict[str, Any]) -> Path:
     """Results are named by the date, what they are of, and the device."""
     device = hardware.get("gpu") or f"{hardware['cpu']} {hardware['threads']} threads"

@@ -11,7 +11,6 @@ that fail; verdict: right, within 3 %; wrong, marked; wrong, green; refused.
 """
 
 import argparse
-import json
 import logging
 import os
 import re
@@ -29,7 +28,7 @@ from scipy import ndimage
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from bench import default_file, provenance  # noqa: E402
+from bench import add_results, write_results  # noqa: E402
 
 from hemolattice import vessel  # noqa: E402
 from pipeline.files.volume import Volume  # noqa: E402
@@ -143,8 +142,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="for what is made")
     parser.add_argument("--seeds", type=int, nargs=2, default=(100, 102), help="from, and up to but not with")
     parser.add_argument("--only", default=".*", help="regular expression that names of images fit as a whole")
-    parser.add_argument("--json", type=Path, help="file for the results; default: in benchmarks/results by date")
-    parser.add_argument("--commit", help="of what was run, where git cannot tell it")
+    add_results(parser)
     options = parser.parse_args()
     logging.disable(logging.WARNING)
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -170,9 +168,7 @@ def main() -> None:
                 "seconds": round(time.process_time() - began, 1),
             }
             print(file.name, records[f"{name}-{seed}"], flush=True)
-    results = {**provenance(options), "records": records}
-    path = options.json or default_file("changed-images", results["hardware"])
-    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_results(options, "changed-images", records)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from typing import Any
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 import numpy as np
-from bench import add_settings, default_file, provenance
+from bench import add_results, add_settings, write_results
 from numpy.typing import NDArray
 from strange_flows import Draw, askew, even_log, out_of_time, settings_of, steady
 
@@ -331,8 +331,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1.5, help="of each run, at most")
     parser.add_argument("--follow", type=int, default=2, help="most pieces of advice that are followed")
     add_settings(parser)
-    parser.add_argument("--json", type=Path, help="file for the results")
-    parser.add_argument("--commit", help="of what was run, where git cannot tell it")
+    add_results(parser)
     options = parser.parse_args()
     found = []
     for number in range(options.first, options.first + options.count):
@@ -342,9 +341,7 @@ def main() -> None:
         print(record["name"], shown(record), flush=True)
         for each in record.get("followed", []):
             print("   ", each["advice"], shown(each), flush=True)
-        results = {**provenance(options), "records": found}
-        file = options.json or default_file("drawn-outlets", results["hardware"])
-        file.write_text(json.dumps(results, default=str) + "\n")
+        write_results(options, "drawn-outlets", found)
 
 
 if __name__ == "__main__":

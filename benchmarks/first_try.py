@@ -25,7 +25,7 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from bench import default_file, provenance  # noqa: E402
+from bench import add_results, write_results  # noqa: E402
 from comparison import table  # noqa: E402
 
 from tests.support.project_copy import copy_project  # noqa: E402
@@ -145,8 +145,7 @@ def main() -> None:
     parser.add_argument("--until", choices=TARGETS, default="report", help="how far")
     parser.add_argument("--only", default=".*", help="regular expression that names of inputs fit as a whole")
     parser.add_argument("--cores", default="all")
-    parser.add_argument("--json", type=Path, help="file for the results; default: in benchmarks/results by date")
-    parser.add_argument("--commit", help="of what was run, where git cannot tell it")
+    add_results(parser)
     options = parser.parse_args()
     wanted = yaml.safe_load(INPUTS.read_text(encoding="utf-8"))
     project = options.folder.resolve() / "project"
@@ -155,9 +154,7 @@ def main() -> None:
     names = [name for name in write_cases(project, wanted) if re.fullmatch(options.only, name)]
     run(project, names, options.until, options.cores)
     records = {name: record(project / "results" / name, wanted["cases"][name]) for name in names}
-    results = {**provenance(options), "records": records}
-    file = options.json or default_file("first-try", results["hardware"])
-    file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    file = write_results(options, "first-try", records)
     print(tell(records), file, sep="\n\n")
 
 

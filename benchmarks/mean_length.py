@@ -10,11 +10,9 @@ lies within the bound, of those that ended so, and how long they took.
 """
 
 import argparse
-import json
-from pathlib import Path
 
 import numpy as np
-from bench import default_file, provenance
+from bench import add_results, write_results
 from comparison import table
 from numpy.typing import NDArray
 
@@ -62,8 +60,7 @@ def ends(x: Reals) -> dict[float, list[tuple[bool, float]]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=100, help="signals of each kind and memory")
-    parser.add_argument("--json", type=Path, help="file for the results")
-    parser.add_argument("--commit", help="of what was run, where git cannot tell it")
+    add_results(parser)
     options, rng, records = parser.parse_args(), np.random.default_rng(20261203), []
     for kind in (forgetful, swinging):
         for memory in MEMORIES:
@@ -74,9 +71,7 @@ def main() -> None:
                 within, spans = np.array(each).T
                 more = {"ended": len(each), "of": options.trials * len(BOUNDS), "within": round(within.mean(), 3)}
                 records.append({**record, **more, "throughs": round(spans.mean(), 2)})
-    results = {**provenance(options), "records": records}
-    file = options.json or default_file("mean-length", results["hardware"])
-    file.write_text(json.dumps(results, indent=1, default=str) + "\n")
+    file = write_results(options, "mean-length", records)
     print(table([*records[0]], [[str(value) for value in each.values()] for each in records]), file)
 
 

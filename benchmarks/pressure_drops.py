@@ -10,16 +10,14 @@ as many nodes across. The flows of --fast are as the automatic spacing takes the
 """
 
 import argparse
-import json
 import os
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 import numpy as np
-from bench import default_file, provenance
+from bench import add_results, write_results
 from comparison import table
 from stability_drawn import DIAMETER_MM, geometry
 
@@ -73,8 +71,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20_000, help="at most; twice as many at half the spacing")
     parser.add_argument("--fast", action="store_true", help="grid Reynolds numbers above 150")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="file for the results")
-    parser.add_argument("--commit", help="of what was run, where git cannot tell it")
+    add_results(parser)
     options = parser.parse_args()
     with ProcessPoolExecutor(options.workers) as workers:
         jobs = [
@@ -85,9 +82,7 @@ def main() -> None:
         for job in jobs:
             found.append(job.result())
             print(found[-1], flush=True)
-    results = {**provenance(options), "records": found}
-    file = options.json or default_file("pressure-drops", results["hardware"])
-    file.write_text(json.dumps(results, indent=1, default=str) + "\n")
+    file = write_results(options, "pressure-drops", found)
     known = [each for each in found if each["too_large"] is not None]
     rows = [
         [

@@ -11,16 +11,14 @@ how many steps were forecast.
 """
 
 import argparse
-import json
 import os
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 import numpy as np
-from bench import add_settings, default_file, provenance
+from bench import add_results, add_settings, write_results
 from comparison import table
 
 from tests.solver.run.test_stability import require_stable
@@ -100,8 +98,7 @@ def main() -> None:
     add_settings(parser)
     parser.add_argument("--every", type=int, default=1, help="run only each of so many, to share the work")
     parser.add_argument("--offset", type=int, default=0, help="the first of them")
-    parser.add_argument("--json", type=Path, help="file for the results")
-    parser.add_argument("--commit", help="of what was run, where git cannot tell it")
+    add_results(parser)
     options = parser.parse_args()
     found, rng = [], np.random.default_rng(options.seed)
     for number in range(options.count):
@@ -118,9 +115,7 @@ def main() -> None:
             record |= {"stable": False, "why": str(error)}
         found.append(record)
         print(entry.name, record["outcome"], record.get("steps"), record.get("fallbacks"), record["stable"], flush=True)
-    results = {**provenance(options), "records": found}
-    file = options.json or default_file("stability-drawn", results["hardware"])
-    file.write_text(json.dumps(results, indent=1, default=str) + "\n")
+    file = write_results(options, "stability-drawn", found)
     rows = [
         [
             each["name"],

@@ -14,7 +14,6 @@ next, as a part of the run.
 """
 
 import argparse
-import json
 import os
 import signal
 import tempfile
@@ -28,7 +27,7 @@ from typing import Any
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 import numpy as np
-from bench import add_settings, default_file, provenance
+from bench import add_results, add_settings, write_results
 
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.flow import SolveSettings as CaseSettings
@@ -350,8 +349,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=6.0, help="of each run, at most")
     parser.add_argument("--finer", type=float, default=1.0, help="times as many nodes across")
     add_settings(parser)
-    parser.add_argument("--json", type=Path, help="file for the results")
-    parser.add_argument("--commit", help="of what was run, where git cannot tell it")
+    add_results(parser)
     options = parser.parse_args()
     found = []
     for number in range(options.first, options.first + options.count):
@@ -362,9 +360,7 @@ def main() -> None:
         found.append(run(name, flow, options.finer, options.minutes, dict(options.set)))
         shown = ("nodes", "outcome", "steps", "forecast_steps", "likely_steps", "message")
         print(name, *(found[-1].get(key) for key in shown), flush=True)
-        results = {**provenance(options), "records": found}
-        file = options.json or default_file("strange-flows", results["hardware"])
-        file.write_text(json.dumps(results, default=str) + "\n")
+        write_results(options, "strange-flows", found)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from pydicom.valuerep import format_number_as_ds
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from bench import default_file, provenance  # noqa: E402
+from bench import add_results, write_results  # noqa: E402
 from comparison import table  # noqa: E402
 
 from pipeline.stages import import_mask, segment  # noqa: E402
@@ -177,8 +177,7 @@ def main() -> None:
     parser.add_argument("--kinds", default=".*", help="regular expression that names of kinds fit as a whole")
     parser.add_argument("--seeds", type=int, nargs=2, default=(100, 102), help="from, and up to but not with")
     parser.add_argument("--until", default="plausibility", help="last stage")
-    parser.add_argument("--json", type=Path, help="file for the results; default: in benchmarks/results by date")
-    parser.add_argument("--commit", help="of what was run, where git cannot tell it")
+    add_results(parser)
     options = parser.parse_args()
     logging.disable(logging.WARNING)
     for module in (segment, import_mask):  # pages take longer than the stages
@@ -192,9 +191,7 @@ def main() -> None:
             name = f"{kind}-{seed}"
             records[name] = tried(kind, seed, options.folder / name, options.until)
             print(" | ".join(row(name, records[name])), flush=True)
-    results = {**provenance(options), "records": records}
-    file = options.json or default_file("strangers", results["hardware"])
-    file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    file = write_results(options, "strangers", records)
     columns = ["input", "verdict", "mask, %", "surface, %", "openings", "failed checks", "way", "ended"]
     print(table(columns, [row(name, each) for name, each in records.items()]), file, sep="\n\n")
 
