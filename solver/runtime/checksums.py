@@ -3,7 +3,9 @@
 
 import hashlib
 import os
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -17,7 +19,13 @@ STAMP = ".snakemake_timestamp"
 """What Snakemake leaves in a folder that a stage made."""
 
 LARGE = 1 << 26
-"""Bytes of a file from which on its checksums are kept while the process lives: to read 10 GB takes 5 to 10 s."""
+"""Bytes of a file from which on its checksums are kept: to read 10 GB takes 5 to 10 s."""
+
+ATTRIBUTE = "user.hemolattice.sha256"
+"""Extended attribute of such a file that tells the stages after the one that read it its checksums."""
+
+KEPT_S = 24 * 3600
+"""For how long: what a disk has changed by itself since is found by a later workflow."""
 
 BLOCK = 1 << 20
 """Bytes that are read at a time."""
@@ -67,8 +75,7 @@ def checksum(*paths: Path) -> str:
 def checksums(path: Path) -> Checksums:
     """Both checksums of a file, which is read once for them."""
     with path.open("rb") as stream:
-        found = _KEPT.get(_state(stream.fileno()))
-        if found:
+        if found := _kept(stream.fileno()):
             return found
         start = _digest(stream, max(os.fstat(stream.fileno()).st_size - TRAILER, 0))
         whole = start.copy()
@@ -100,15 +107,31 @@ def _digest(stream: BinaryIO, count: int) -> "hashlib._Hash":
 
 
 def _keep(file: int, found: Checksums) -> None:
-    """Keep the checksums of an open file, where it is large."""
-    if os.fstat(file).st_size >= LARGE:
-        _KEPT[_state(file)] = found
+    """Keep the checksums of an open file, where it is large; on disk, too, where the file system has attributes."""
+    state = _state(file)
+    if os.fstat(file).st_size < LARGE:
+        return
+    _KEPT[state] = found
+    if hasattr(os, "setxattr"):
+        with suppress(OSError):
+            os.setxattr(file, ATTRIBUTE, " ".join(map(str, (*state, int(time.time()), *found))).encode())
+
+
+def _kept(file: int) -> Checksums | None:
+    """Checksums of an open file as they were kept, unless it has been written to since."""
+    state = _state(file)
+    if state not in _KEPT and hasattr(os, "getxattr"):
+        with suppress(OSError, ValueError):
+            *of_then, read_s, whole, before = os.getxattr(file, ATTRIBUTE).decode().split()
+            if tuple(map(int, of_then)) == state and abs(time.time() - int(read_s)) < KEPT_S:
+                _KEPT[state] = Checksums(whole, before)
+    return _KEPT.get(state)
 
 
 def _state(file: int) -> tuple[int, ...]:
-    """What changes with every writing to an open file."""
+    """What changes with every writing to an open file, and with every copy of it."""
     state = os.fstat(file)
-    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+    return state.st_ino, state.st_size, state.st_mtime_ns
 
 
 def combined(checksums: Iterable[str]) -> str:

@@ -2,7 +2,6 @@
 """The command line that all stages share: outputs appear whole or not at all."""
 
 import ast
-import hashlib
 import json
 import logging
 import os
@@ -17,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from solver.runtime import checksums, provenance
 from solver.runtime import progress as progress_module
-from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
+from solver.runtime import provenance
 from solver.runtime.checksums import checksum
 from solver.runtime.progress import Parts, Progress
 from solver.runtime.provenance import PACKAGES, versions
@@ -272,31 +270,6 @@ def test_imports_are_those_of_the_whole_syntax_tree():
 def test_sources_hold_the_template_style_and_script_of_a_page():
     parts = {"page.py", "page.html.j2", "page.css", "page.js"}
     assert {f"pipeline/segmentation/{part}" for part in parts} <= set(sources("pipeline.segmentation.page"))
-
-
-def test_a_large_file_is_read_once_for_all_its_checksums_until_it_changes(tmp_path, monkeypatch):
-    """As it was written, too: neither the trailer's check nor that of the whole file reads what has just been read."""
-    file, read = tmp_path / "flow", []
-    digest = checksums._digest
-    monkeypatch.setattr(checksums, "LARGE", 4)
-    monkeypatch.setattr(checksums, "_digest", lambda *given: read.append(given) or digest(*given))
-    for text, times in ((b"abcd", 1), (b"abce", 2), (b"abc", 4)):
-        time.sleep(0.02)  # files are stamped by a clock of some milliseconds
-        file.write_bytes(text)
-        assert {checksum(file), checksum(file)} == {hashlib.sha256(text).hexdigest()}
-        assert len(read) == times
-    write_checksum_trailer(file)
-    written = file.read_bytes()
-    assert written == b"abc\nsha256 " + hashlib.sha256(b"abc").hexdigest().encode()
-    require_checksum_trailer(file)
-    assert checksum(file) == hashlib.sha256(written).hexdigest()
-    assert len(read) == 5
-    time.sleep(0.02)
-    file.write_bytes(b"abd" + written[3:])
-    for _ in range(2):
-        with pytest.raises(ValueError, match="damaged"):
-            require_checksum_trailer(file)
-    assert len(read) == 6
 
 
 def test_versions_are_those_of_all_packages_that_the_project_asks_for():
