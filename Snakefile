@@ -99,7 +99,7 @@ onstart:
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None
         if not call.image:
-            BESIDE.append(compile_ahead(workflow.dag.needrun_jobs(), workflow.cores, cases))
+            BESIDE.extend(compile_ahead(workflow.dag.needrun_jobs(), workflow.cores, cases))
 
 
 onerror:
