@@ -13,7 +13,7 @@ area A would; and compliances in proportion to A, together what makes all outlet
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import exp
+from math import exp, expm1
 from typing import Protocol
 
 import numpy as np
@@ -75,6 +75,10 @@ class Windkessel:
         """Part of a deviation of pc from what belongs to the flow that is left after a time."""
         return exp(-time_s / self.time_constant_s) if self.time_constant_s else 0.0
 
+    def forgotten(self, time_s: float) -> float:
+        """The rest of it, which of a long time constant is less than the rounding of 1."""
+        return -expm1(-time_s / self.time_constant_s) if self.time_constant_s else 1.0
+
     def stored_mmhg(self, flow_ml_s: NDArray[np.float64], step_s: float, start_mmhg: float) -> NDArray[np.float64]:
         """Pressure pc - pd after each step of a flow that does not change within one.
 
@@ -84,17 +88,16 @@ class Windkessel:
         step_s : time of a step.
         start_mmhg : pc - pd before the first step.
         """
-        decay, stored = self.decay(step_s), start_mmhg
+        decay, filled, stored = self.decay(step_s), self.forgotten(step_s) * self.distal_mmhg_s_ml, start_mmhg
         values = np.empty(len(flow_ml_s))
         for k, flow in enumerate(flow_ml_s):
-            stored = values[k] = decay * stored + (1 - decay) * self.distal_mmhg_s_ml * flow
+            stored = values[k] = decay * stored + filled * flow
         return values
 
     def periodic_mmhg(self, flow_ml_s: NDArray[np.float64], step_s: float) -> NDArray[np.float64]:
         """Pressure pc - pd after each step of a flow that repeats, once that pressure repeats, too."""
         once = self.stored_mmhg(flow_ml_s, step_s, 0.0)
-        left = self.decay(step_s * len(flow_ml_s))
-        return self.stored_mmhg(flow_ml_s, step_s, once[-1] / (1 - left))
+        return self.stored_mmhg(flow_ml_s, step_s, once[-1] / self.forgotten(step_s * len(flow_ml_s)))
 
 
 @dataclass(frozen=True)

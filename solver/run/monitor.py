@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from solver.backends.observation import Observation
 from solver.domain.nodes import Nodes
-from solver.run.outlet_pressures import cycles_to_come
+from solver.run.outlet_pressures import still_to_come_pa
 from solver.run.plan import Plan
 from solver.run.schedule import LEAST_COUNTED
 
@@ -221,8 +221,9 @@ class Monitor:
 
         The velocity in one phase, as the root mean square over all nodes, relative to the mean speed over the cycle;
         flow and pressure of the openings in all phases, relative to the widest range among the openings; what the mean
-        pressure of a Windkessel is still to change by, if it goes on as its time constant says, relative to that range
-        or to itself; and what lies around the vessel. None if less than two cycles were run, or the flow is steady.
+        pressure of a Windkessel is still to change by (:func:`~solver.run.outlet_pressures.still_to_come_pa`), relative
+        to that range or to itself; and what lies around the vessel. None if less than two cycles were run, or the flow
+        is steady.
         """
         count = self.per_cycle
         whole = (len(self.rows) // count - back) * count if count else 0
@@ -236,10 +237,9 @@ class Monitor:
             values, others = (np.array([getattr(row, key) for row in rows]) for rows in (last, before))
             span = np.ptp(values, axis=0).max()
             found[name] = float(np.abs(values - others).max() / max(span, 1e-12))
-        if left := cycles_to_come(self.plan.boundary_schedule):
-            mean = values.mean(axis=0)
-            more = np.abs(mean - others.mean(axis=0))
-            found[TO_COME] = max(more[k] * each / max(span, abs(mean[k])) for k, each in left.items())
+        mean, flow = values.mean(axis=0), np.mean([row.flow_ml_s for row in last], axis=0)
+        if left := still_to_come_pa(self.plan.boundary_schedule, flow, mean, mean - others.mean(axis=0)):
+            found[TO_COME] = max(each / max(span, abs(mean[k])) for k, each in left.items())
         return found | {**self.around(back)}
 
 

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pressures that are expected at outlets over a cycle, and what is to be repaired of the vessels behind them."""
 
+from math import exp, expm1, floor, log1p, log10
+
 import numpy as np
+from numpy.typing import NDArray
 
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.run.boundary_schedule import BoundarySchedule, excess_ml_s, followed
+from solver.run.outlet_rules import forgotten_in_step
 
 LEAST_PROXIMAL, MOST_PROXIMAL = 0.1, 10.0
 """Proximal resistance r over the impedance of the lattice's fluid, outside of which more than four fifths of a pressure
 wave, (r - 1)/(r + 1), return from the outlet."""
 MOST_MMHG = 500.0
 """Largest pressure above or below that of the air, above which what is behind an outlet is no vessel."""
-CYCLES_PER_CONSTANT = 3.0
-"""Time constants that a run should last."""
+CYCLES_PER_CONSTANT, MOST_CYCLES = 3.0, 1000
+"""Time constants that a run should last; and cycles, up to which it is advised to."""
+
+Reals = NDArray[np.float64]
 
 
 def expected_mmhg(boundary_schedule: BoundarySchedule, name: str) -> tuple[float, float]:
@@ -36,16 +42,33 @@ def deviation_pa(boundary_schedule: BoundarySchedule) -> float:
     return max((abs(each * PASCAL_PER_MMHG - boundary_schedule.reference_pa) for each in expected), default=0.0)
 
 
-def cycles_to_come(boundary_schedule: BoundarySchedule) -> dict[int, float]:
-    """Changes of the mean pressure from the last cycle to this one, of which so many are still to come, by the index of
-    an outlet with a Windkessel: d/(1 - d), where it keeps the part d over a cycle.
+def still_to_come_pa(
+    boundary_schedule: BoundarySchedule, flow_ml_s: Reals, pressure_pa: Reals, change_pa: Reals
+) -> dict[int, float]:
+    """What the mean pressure over a cycle is still to change by, by the index of an outlet with a Windkessel.
+
+    That is d/(1 - d) times its change since the cycle before, where the Windkessel keeps the part d over a cycle; but
+    no more than it is off the pressure pd + (Rp + Rd) Q of the mean flow, since where it keeps nearly all of it that
+    change is round-off.
+
+    Parameters
+    ----------
+    boundary_schedule : of a flow that pulsates.
+    flow_ml_s, pressure_pa : (openings,) means over the cycle, the flow out of the vessel.
+    change_pa : (openings,) of the mean pressure.
     """
-    feedback, openings = boundary_schedule.outlet_feedback, boundary_schedule.openings
-    steps = (boundary_schedule.period_s or np.inf) / boundary_schedule.units.dt_s
-    kept = {k: decay**steps for k, decay in zip(feedback.opening.tolist(), feedback.rule[:, 1].tolist(), strict=True)}
-    behind = {name for name, outlet in boundary_schedule.outlets.items() if outlet.windkessel}
-    behind -= boundary_schedule.coupled_mmhg_s_ml.keys()
-    return {k: part / (1 - part) for k, part in kept.items() if openings[k].name in behind}
+    dt_s = boundary_schedule.units.dt_s
+    steps, found = (boundary_schedule.period_s or np.inf) / dt_s, {}
+    for k, opening in enumerate(boundary_schedule.openings):
+        outlet = boundary_schedule.outlets.get(opening.name)
+        if outlet is None or not (each := outlet.windkessel) or opening.name in boundary_schedule.coupled_mmhg_s_ml:
+            continue
+        lost = forgotten_in_step(each, boundary_schedule.impedance_mmhg_s_ml(opening.name), dt_s)
+        rate = -steps * log1p(-lost) if lost < 1 else np.inf
+        steady_mmhg = each.distal_pressure_mmhg + each.resistance_mmhg_s_ml * flow_ml_s[k]
+        off, left = abs(pressure_pa[k] - steady_mmhg * PASCAL_PER_MMHG), exp(-rate) * abs(change_pa[k])
+        found[k] = float(left / -expm1(-rate) if left < off * -expm1(-rate) else off)
+    return found
 
 
 def warnings_of(boundary_schedule: BoundarySchedule, cycles: int) -> list[str]:
@@ -75,11 +98,21 @@ def warnings_of(boundary_schedule: BoundarySchedule, cycles: int) -> list[str]:
 def too_slow(boundary_schedule: BoundarySchedule, cycles: int) -> list[str]:
     """What to repair of Windkessels that may take longer to repeat than a run of at most so many cycles."""
     period_s = boundary_schedule.period_s or np.inf
-    slow = {name: o.windkessel.time_constant_s for name, o in boundary_schedule.outlets.items() if o.windkessel}
-    return [
-        f"solve.outlets.{name}: the time constant {constant_s:.3g} s of its Windkessel is long for {cycles} cycles of"
-        f" {period_s:.3g} s; raise solve.cycles to {np.ceil(CYCLES_PER_CONSTANT * constant_s / period_s):.0f}, or lower"
-        " compliance_ml_mmhg"
-        for name, constant_s in slow.items()
-        if constant_s * CYCLES_PER_CONSTANT > cycles * period_s
-    ]
+    slow = {name: o.windkessel for name, o in boundary_schedule.outlets.items() if o.windkessel}
+    warnings = []
+    for name, each in slow.items():
+        wanted = CYCLES_PER_CONSTANT * each.time_constant_s / period_s
+        if wanted > cycles:
+            enough = _rounded_down(each.compliance_ml_mmhg * cycles / wanted)
+            more = f"raise solve.cycles to {np.ceil(wanted):.0f}, or " if wanted < MOST_CYCLES else ""
+            warnings.append(
+                f"solve.outlets.{name}: the time constant {each.time_constant_s:.3g} s of its Windkessel is long for"
+                f" {cycles} cycles of {period_s:.3g} s; {more}lower compliance_ml_mmhg to {enough:g}"
+            )
+    return warnings
+
+
+def _rounded_down(value: float) -> float:
+    """To two digits."""
+    unit = 10.0 ** (floor(log10(value)) - 1)
+    return floor(value / unit) * unit

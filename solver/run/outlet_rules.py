@@ -16,7 +16,7 @@ no negative eigenvalue, and all forget what is stored at the same rate.
 
 from collections.abc import Mapping
 
-from solver.boundary.windkessel import Outlet
+from solver.boundary.windkessel import Outlet, Windkessel
 
 FILTER = 0.1
 """Part of a change of the flow that a pressure without resistance would follow in a step: 1, with the impedance of
@@ -28,6 +28,18 @@ GAIN, DAMPING = 0.05, 1.0
 """Of a demanded flow: pressure added up in a step, and added at once, over the impedance times the missing flow."""
 
 Rule = tuple[float, float, float, float]
+
+
+def forgotten_in_step(behind: Windkessel, impedance_mmhg_s_ml: float, dt_s: float) -> float:
+    """Part of what an outlet of a flow that pulsates has stored that it loses in a step.
+
+    Parameters
+    ----------
+    behind : its vessels.
+    impedance_mmhg_s_ml : Za of the lattice's fluid.
+    dt_s : time step.
+    """
+    return min(behind.forgotten(dt_s), STORED * impedance_mmhg_s_ml / behind.distal_mmhg_s_ml)
 
 
 def feedback_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> Rule:
@@ -42,8 +54,8 @@ def feedback_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> Ru
     decay, gain, resistance = 1.0, GAIN * impedance_mmhg_s_ml, DAMPING * impedance_mmhg_s_ml
     if each := outlet.windkessel:
         resistance = each.proximal_mmhg_s_ml
-        decay = max(each.decay(dt_s), 1 - STORED * impedance_mmhg_s_ml / each.distal_mmhg_s_ml)
-        gain = (1 - decay) * each.distal_mmhg_s_ml
+        lost = forgotten_in_step(each, impedance_mmhg_s_ml, dt_s)
+        decay, gain = 1 - lost, lost * each.distal_mmhg_s_ml
     return FILTER / (1 + resistance / impedance_mmhg_s_ml), decay, gain, resistance
 
 

@@ -11,7 +11,8 @@ from solver.run import time_left
 from solver.run.convergence import BALANCE, MARGIN, Watch
 from solver.run.cycle_variation import cycles_to_repeat
 from solver.run.fluctuation import MEAN_BALANCE
-from solver.run.monitor import Monitor, Row, in_and_out, last_cycles_differ
+from solver.run.monitor import TO_COME, Monitor, Row, in_and_out, last_cycles_differ
+from solver.run.outlet_pressures import MOST_CYCLES
 from solver.run.plan import Plan
 from solver.run.schedule import Schedule
 from solver.run.settings import SolveSettings
@@ -43,10 +44,11 @@ def shortfall(
     if schedule.cycle:
         more = MARGIN * cycles_to_repeat(monitor, settings.periodic_tolerance)
         to = f" to {settings.cycles + ceil(more)}" if np.isfinite(more) else ""
-        return (
-            f"not periodic: {last_cycles_differ(monitor)} (at most {settings.periodic_tolerance:.2%} wanted);"
-            f" raise solve.cycles{to} (now {settings.cycles})"
-        )
+        advice = f"raise solve.cycles{to} (now {settings.cycles})"
+        if MOST_CYCLES < more < np.inf or _hardly_empties(monitor, settings.periodic_tolerance):
+            advice = f"that would take more than {MOST_CYCLES} cycles"
+        differ = last_cycles_differ(monitor)
+        return f"not periodic: {differ} (at most {settings.periodic_tolerance:.2%} wanted); {advice}"
     if mean_rows is not None:
         balance = float(np.mean([row.balance for row in mean_rows]))
         return (
@@ -66,6 +68,14 @@ def shortfall(
         why = ";"
     enough = f" to {float(f'{MARGIN * (step + left):.1e}'):.0f}" if np.isfinite(left) else ""
     return f"{found}{why} raise solve.max_steps{enough} (now {settings.max_steps or schedule.last})"
+
+
+def _hardly_empties(monitor: Monitor, tolerance: float) -> bool:
+    """Whether all that is left of a pulse is a mean pressure of a Windkessel, which does not come nearer."""
+    before, now = monitor.periodicity(1), monitor.periodicity()
+    if not before or not now or max(value for name, value in now.items() if name != TO_COME) > tolerance:
+        return False
+    return now.get(TO_COME, 0.0) >= before.get(TO_COME, np.inf)
 
 
 def so_far(settings: SolveSettings, plan: Plan, monitor: Monitor) -> str:
