@@ -170,7 +170,7 @@ def is_steady(rows: Sequence[Row], quiet: int, raised_s: float, tolerance: float
 
 
 def is_periodic(monitor: Monitor, schedule: Schedule, step: int, raised_s: float, tolerance: float) -> bool:
-    """Whether a cycle is over, as many as asked for, that differs little from the one before.
+    """Whether a cycle is over, as many as asked for, that differs little from the one before and from those to come.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def is_periodic(monitor: Monitor, schedule: Schedule, step: int, raised_s: float
     period_s = monitor.plan.period_s or 0.0
     if within != schedule.cycle or cycle < schedule.least_cycles or raised_s > (cycle - 1) * period_s:
         return False
-    found = monitor.periodicity()
+    found = monitor.from_repeating()
     return found is not None and max(found.values()) <= tolerance
 
 

@@ -11,21 +11,18 @@ one direction, half of that change counts as its error.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import ceil, inf, log
+from math import ceil, expm1, inf, log
 
 import numpy as np
 
 from solver.run.checkpoint import Arrays
 from solver.run.convergence import Reals, signals, slope
 from solver.run.fluctuation import Fluctuation
-from solver.run.monitor import TO_COME, Monitor, Row, last_cycles_differ
+from solver.run.monitor import COMPARED, TO_COME, Monitor, Row, last_cycles_differ
 from solver.run.outlet_pressures import warnings_of
 from solver.run.plan import Plan
 from solver.run.schedule import Schedule
 from solver.run.settings import SolveSettings
-
-COMPARED = 3
-"""Differences between successive cycles that are looked at."""
 
 EVENLY = 2.0
 """Times the least of the logarithmic falls from one of these to the next, below which the largest is where they fall
@@ -62,7 +59,7 @@ def only_varies(monitor: Monitor, settings: SolveSettings, step: int, raised_s: 
     if within != monitor.plan.schedule.cycle or first_s < raised_s:
         return False
     more = cycles_of_mean(monitor.plan.schedule, settings, cycle)
-    found = _differences(monitor)
+    found = monitor.differences()
     tolerance = settings.periodic_tolerance
     if more < LEAST_CYCLES or len(found) < COMPARED or found[-1]["velocity"] <= tolerance:
         return False
@@ -76,11 +73,6 @@ def only_varies(monitor: Monitor, settings: SolveSettings, step: int, raised_s: 
     )
 
 
-def _differences(monitor: Monitor) -> list[dict[str, float]]:
-    """The last differences between successive cycles, by what differs: `COMPARED` of them where there are so many."""
-    return [each for back in reversed(range(COMPARED)) if (each := monitor.periodicity(back))]
-
-
 def _falls_evenly(differences: list[float]) -> bool:
     """Whether each difference is less than the one before by about the same part, as those of a flow that settles."""
     falls = -np.diff(np.log(np.maximum(differences, 1e-300)))
@@ -88,16 +80,18 @@ def _falls_evenly(differences: list[float]) -> bool:
 
 
 def cycles_to_repeat(monitor: Monitor, tolerance: float) -> float:
-    """Cycles until the last differences between successive cycles have all fallen to a tolerance, if they fall on as
-    they do; infinite where one that is larger does not, or there are too few.
+    """Cycles until the last differences between successive cycles, and what is still to change then, have all fallen to
+    a tolerance, if they fall on as they do; infinite where one that is larger does not, or there are too few.
     """
-    found, wanted = _differences(monitor), 0.0
+    found, wanted = monitor.differences(), 0.0
     if len(found) < 2:
         return inf
     for name, now in found[-1].items():
-        if now > tolerance:
-            fall = log(found[0].get(name, now) / now) / (len(found) - 1)
-            wanted = max(wanted, log(now / tolerance) / fall if fall > 0 else inf)
+        first = found[0].get(name, now)
+        fall = log(first / now) / (len(found) - 1) if min(first, now) > 0 else 0.0
+        goal = tolerance if name == TO_COME or fall <= 0 else tolerance * min(1.0, expm1(fall))
+        if now > goal:
+            wanted = max(wanted, log(now / goal) / fall if fall > 0 else inf)
     return wanted
 
 

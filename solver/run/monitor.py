@@ -2,8 +2,9 @@
 """Monitor: what is known of the flow every so many steps, its file, and its summary."""
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,12 @@ ROUND_OFF = 32
 """Of these, the change of a velocity that round-off alone may make. A steady flow in fp32 had 2 to 3 in pipes of some
 thousand nodes, 7 in an aneurysm of 200,000, and 10 in an aortic arch of 2 million."""
 
+COMPARED = 3
+"""Differences between successive cycles that are looked at."""
 TO_COME = "mean pressure to come"
 """What a Windkessel's mean pressure is still to change by, among what cycles differ in."""
+LITTLE = 1e-4
+"""What anything else is still to change by, up to which it is not told."""
 
 
 @dataclass(frozen=True)
@@ -242,6 +247,34 @@ class Monitor:
             found[TO_COME] = max(each / max(span, abs(mean[k])) for k, each in left.items())
         return found | {**self.around(back)}
 
+    def differences(self) -> list[dict[str, float]]:
+        """The last differences between successive cycles, by what differs: `COMPARED` of them, if there are so many."""
+        return [each for back in reversed(range(COMPARED)) if (each := self.periodicity(back))]
+
+    def from_repeating(self) -> dict[str, float] | None:
+        """The last of them, and what is still to change in the cycles to come where that is more; none likewise."""
+        if not (found := self.differences()):
+            return None
+        series = {name: [each.get(name, np.inf) for each in found] for name in found[-1] if name != TO_COME}
+        left = {f"{name} to come": (still_to_change(each), each[-1]) for name, each in series.items()}
+        return found[-1] | {name: more for name, (more, now) in left.items() if more > max(now, LITTLE)}
+
+
+def still_to_change(differences: Sequence[float]) -> float:
+    """What a flow that becomes periodic is still to change by, from differences between successive cycles.
+
+    Where each is a part r of the one before, those to come add up to r/(1 - r) times the last, with the newest r; 0
+    where they do not fall, as those of a flow that varies, whose changes do not add up.
+
+    Parameters
+    ----------
+    differences : of the last cycles, the newest last.
+    """
+    parts = [now / before for before, now in pairwise(differences) if before > 0]
+    if not parts or max(parts) >= 1 or not np.isfinite(differences).all():
+        return 0.0
+    return differences[-1] * parts[-1] / (1 - parts[-1])
+
 
 def in_and_out(nodes: Nodes, flow_ml_s: NDArray[np.float64]) -> tuple[float, float]:
     """What comes in through all inlets and goes out through all outlets, of the flow through each opening."""
@@ -251,7 +284,7 @@ def in_and_out(nodes: Nodes, flow_ml_s: NDArray[np.float64]) -> tuple[float, flo
 
 def last_cycles_differ(monitor: Monitor) -> str:
     """By how much flow and pressure at the openings differ between the last two cycles, in words."""
-    found = monitor.periodicity()
+    found = monitor.from_repeating()
     if found is None:
         return "there are no two cycles to compare"
     return "the last two cycles differ by " + ", ".join(f"{value:.2%} in {name}" for name, value in found.items())

@@ -201,7 +201,7 @@ def _of_pulse(pulse: Pulse | None, flow: ExpectedFlow, units: Units) -> tuple[di
         return {}, []
     losses = pulse.losses(units.dt_s)
     speed = flow.peak_speed_m_s / units.speed_m_s
-    warnings = [*too_lossy(losses, speed), *too_far_apart(pulse.apart(units.dt_s), speed)]
+    warnings = [*too_lossy(losses, speed), *too_far_apart(pulse, units.dt_s, speed)]
     return pulse.numbers(units.dt_s, losses), warnings
 
 

@@ -12,8 +12,9 @@ of tubes (:mod:`solver.domain.sections`), what is behind each outlet at its end 
 the rule of :func:`solver.boundary.openings.adjusted`. The loss of a harmonic is what it lacks of the one that the same
 model has where sound is so fast that nothing is taken up. It falls with dt^2.
 
-So does what the pressure at an outlet lacks of its vessels' own, |z_k/Z_k - 1| at the first harmonic: z_k answers over
-some steps, and stores no less than some layers of the lattice's fluid would.
+So does what the pressure at an outlet lacks of its vessels' own, |z_k/Z_k - 1| at the first harmonic, and at a moment
+over its range: z_k answers over some steps, which a wave that rises steeply shows, and stores no less than some layers
+of the lattice's fluid would.
 """
 
 from collections.abc import Mapping
@@ -38,9 +39,12 @@ INCOMPRESSIBLE = 1e-3
 LEAST_HARMONIC = 0.01
 """Part of the largest first harmonic or mean flow of all openings, below which that of an outlet says nothing."""
 MOST_APART = 0.05
-"""Part of its first harmonic by which the pressure at an outlet may differ from what its vessels make of the flow."""
+"""Part of its first harmonic, and of its range, by which the pressure at an outlet may differ from what its vessels
+make of the flow."""
 LEFT = 0.9
 """Part of this that is left with the lattice speed that is advised, which is rounded."""
+LONGER = 1.1
+"""Times the steps, by which such a speed is looked for."""
 PASCAL_S_M3 = 1e6 * PASCAL_PER_MMHG
 """One mmHg s/mL."""
 
@@ -119,15 +123,19 @@ class Pulse:
         return max((abs(loss.first_harmonic) for loss in self.losses(dt_s, 1).values()), default=0.0)
 
     def apart(self, dt_s: float) -> dict[str, float]:
-        """Part of its first harmonic by which the pressure of each outlet with vessels behind it differs at a time step
-        from what these make of its flow, by name.
+        """Part by which the pressure of each outlet with vessels behind it differs at a time step from what these make
+        of its flow, by name: of its first harmonic, or at a moment of its range, whichever is more.
         """
-        omega, found = np.array([2 * np.pi / self.period_s]), {}
-        for opening in self.openings:
+        orders, found = np.arange(1.0, HARMONICS + 1), {}
+        omega, flow = 2 * np.pi / self.period_s * orders, self.harmonics(dt_s, HARMONICS)
+        wave = np.exp(2j * np.pi * np.outer(orders, np.arange(SAMPLES) / SAMPLES))
+        for k, opening in enumerate(self.openings):
             if opening.role == "outlet" and (each := self.outlets[opening.name].windkessel):
-                acts = self._impedance(self.outlets[opening.name], 1e-6 * opening.area_mm2, dt_s, omega)[0]
-                lag = each.distal_mmhg_s_ml / (1 + 1j * omega[0] * each.time_constant_s)
-                found[opening.name] = float(abs(acts / PASCAL_S_M3 / (each.proximal_mmhg_s_ml + lag) - 1))
+                acts = self._impedance(self.outlets[opening.name], 1e-6 * opening.area_mm2, dt_s, omega) / PASCAL_S_M3
+                own = each.proximal_mmhg_s_ml + each.distal_mmhg_s_ml / (1 + 1j * omega * each.time_constant_s)
+                span = float(np.ptp(((own * flow[k]) @ wave).real))
+                most = float(np.abs((((acts - own) * flow[k]) @ wave).real).max())
+                found[opening.name] = max(float(abs(acts[0] / own[0] - 1)), most / span if span else 0.0)
         return found
 
     def numbers(self, dt_s: float, losses: Mapping[str, Loss]) -> dict[str, float]:
@@ -199,22 +207,28 @@ def too_lossy(losses: Mapping[str, Loss], lattice_speed: float) -> list[str]:
     return messages
 
 
-def too_far_apart(apart: Mapping[str, float], lattice_speed: float) -> list[str]:
+def too_far_apart(pulse: Pulse, dt_s: float, lattice_speed: float) -> list[str]:
     """Warnings of outlets whose pressure is not that of what is behind them.
 
     Parameters
     ----------
-    apart : by name of the outlet, see :meth:`Pulse.apart`.
+    pulse : the flow.
+    dt_s : time step.
     lattice_speed : expected peak speed in lattice units.
     """
-    return [
-        f"outlet {name}: its pressure is expected to differ by {part:.0%} of its first harmonic from what its"
-        f" Windkessel makes of the flow (at most {MOST_APART:.0%} is wanted), since it answers over some steps;"
-        f" solve.lattice_speed {lattice_speed / (factor := (part / LEFT / MOST_APART) ** 0.5):.3g} (now"
-        f" {lattice_speed:.3g}) avoids it, with {factor:.1f} times the steps"
-        for name, part in apart.items()
-        if part > MOST_APART
-    ]
+    messages = []
+    for name, part in pulse.apart(dt_s).items():
+        if part > MOST_APART:
+            factor = (part / LEFT / MOST_APART) ** 0.5
+            while pulse.apart(dt_s / factor)[name] > LEFT * MOST_APART:  # high harmonics lack less than they would
+                factor *= LONGER
+            messages.append(
+                f"outlet {name}: its pressure is expected to differ by {part:.0%} of its first harmonic, or of its"
+                f" range, from what its Windkessel makes of the flow (at most {MOST_APART:.0%} is wanted), since it"
+                f" answers over some steps; solve.lattice_speed {lattice_speed / factor:.3g} (now {lattice_speed:.3g})"
+                f" avoids it, with {factor:.1f} times the steps"
+            )
+    return messages
 
 
 def _series(coefficients: Complex, omega: NDArray[np.float64]) -> Complex:

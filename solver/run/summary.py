@@ -158,7 +158,7 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "cycles": simulation.step / plan.schedule.cycle if plan.schedule.cycle else None,
         "residual": None if plan.period_s else last.residual,
         "change": None if plan.period_s else last.change,
-        "periodicity": monitor.periodicity(),
+        "periodicity": monitor.from_repeating(),
         "pressure_drop_error": measured_drop_error(simulation),
         "mass_balance": _mass_balance(simulation),
         "openings": _openings(simulation),

@@ -18,7 +18,7 @@ from solver.domain.nodes import Nodes, Opening
 from solver.run.boundary_schedule import BoundarySchedule
 from solver.run.cycle_variation import LEAST_CYCLES, cycles_if_it_varies, error_of_means, how_likely, only_varies
 from solver.run.flow_file import read_flow
-from solver.run.monitor import TO_COME
+from solver.run.monitor import COMPARED, TO_COME
 from solver.run.plan import make_plan
 from solver.run.schedule import Schedule
 from solver.run.settings import InletSettings, SolveSettings
@@ -64,7 +64,8 @@ def recognised(
         coming = {} if to_come is None else {TO_COME: to_come}
         return {"velocity": velocity[last], "flow": 1e-4, "pressure": pressure[last]} | around | coming
 
-    monitor: Any = SimpleNamespace(plan=PlanOfCycles(schedule), periodicity=periodicity)
+    found = [each for back in reversed(range(COMPARED)) if (each := periodicity(back))]
+    monitor: Any = SimpleNamespace(plan=PlanOfCycles(schedule), differences=lambda: found)
     return only_varies(monitor, wanted, (len(velocity) + 1) * CYCLE, raised_s)
 
 

@@ -11,7 +11,7 @@ from hypothesis import settings as trials
 from hypothesis import strategies as st
 
 from solver.backends.observation import Observation
-from solver.run.monitor import Monitor
+from solver.run.monitor import Monitor, still_to_change
 from solver.run.plan import make_plan
 from solver.run.schedule import LEAST_COUNTED
 from tests.solver.run.test_simulation import settings
@@ -80,3 +80,23 @@ def test_a_flow_that_settles_is_compared_as_often_to_its_end(rate):
 
 def test_noise_that_is_too_large_is_no_settled_flow():
     assert settled(20.0, 2e-4)[0] > 3.9
+
+
+@given(part=st.floats(0.01, 0.99), slow=st.floats(0.0, 0.5), first=st.floats(1e-3, 1.0))
+def test_what_is_still_to_change_is_the_sum_of_the_differences_to_come(part, slow, first):
+    """Of one motion exactly; beside one that falls faster more than that by no more than what is left of it."""
+    cycles = np.arange(200)
+    one, two = first * part**cycles, first * (slow * part) ** cycles
+    left = still_to_change(list(one[:3]))
+    assert left == pytest.approx(first * part**3 / (1 - part), rel=1e-6)
+    both = still_to_change(list((one + two)[:3]))
+    assert both <= left * (1 + 1e-6) + two[2] / (1 - part)
+    assert still_to_change(list(one[2::-1])) == 0.0  # grows
+    assert still_to_change([first]) == 0.0
+
+
+def test_what_varies_is_not_taken_for_what_creeps():
+    """Its changes do not add up: of a hundred flows that vary, few differences fall twice in a row."""
+    rng = np.random.default_rng(3)
+    found = [still_to_change(list(rng.lognormal(-5, 0.3, 3))) for _ in range(1000)]
+    assert np.mean(np.array(found) > 0) < 0.2

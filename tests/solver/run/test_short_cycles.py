@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from solver.run.flow_file import read_flow
 from solver.run.settings import InletSettings
 from solver.run.solve import solve
 from tests.support.geometries import pipe
@@ -28,3 +29,20 @@ def test_a_flow_that_settles_over_many_cycles_is_not_taken_to_vary(tmp_path):
     assert said
     enough = replace(wanted, cycles=int(said[1]))
     assert solve(nodes, enough, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG)["state"] == "periodic"
+
+
+def test_a_flow_that_repeats_is_where_more_cycles_lead(tmp_path):
+    """It ended where each cycle differed by 0.9 % from the last, after 14, and was 4.5 % from where they lead."""
+    times = np.linspace(0, 0.002, 41)
+    path = write_waveform(tmp_path / "wave.csv", times, 0.1 + 0.05 * np.sin(2 * np.pi * times / 0.002))
+    wanted = settings(inlets={"in": InletSettings(None, path, "plug")}, max_steps=None, cycles=60)
+    nodes = pipe((1, 0, 0), 5.2, 12, 0.25)
+    found = solve(nodes, wanted, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG)
+    assert found["state"] == "periodic"
+    assert found["periodicity"]["velocity"] < found["periodicity"]["velocity to come"] < 0.01
+    ended = read_flow(tmp_path / "f.vtkhdf").velocity_m_s(0)
+    longer = replace(wanted, cycles=(cycles := 2 * round(found["cycles"])), min_cycles=cycles)
+    solve(nodes, longer, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG)
+    later = read_flow(tmp_path / "f.vtkhdf").velocity_m_s(0)
+    apart = float(np.sqrt(((ended - later) ** 2).sum(axis=1).mean()))
+    assert apart < 0.01 * np.linalg.norm(later, axis=1).mean()
