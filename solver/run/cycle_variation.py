@@ -81,14 +81,15 @@ def _falls_evenly(differences: list[float]) -> bool:
 
 def cycles_to_repeat(monitor: Monitor, tolerance: float) -> float:
     """Cycles until the last differences between successive cycles, and what is still to change then, have all fallen to
-    a tolerance, if they fall on as they do; infinite where one that is larger does not, or there are too few.
+    a tolerance, if they fall on as they do, or as they did last if that is less: what settles last settles slowest.
+    Infinite where one that is larger does not fall, or there are too few.
     """
     found, wanted = monitor.differences(), 0.0
     if len(found) < 2:
         return inf
     for name, now in found[-1].items():
-        first = found[0].get(name, now)
-        fall = log(first / now) / (len(found) - 1) if min(first, now) > 0 else 0.0
+        first, before = (each.get(name, now) for each in (found[0], found[-2]))
+        fall = min(log(first / now) / (len(found) - 1), log(before / now)) if min(first, before, now) > 0 else 0.0
         goal = tolerance if name == TO_COME or fall <= 0 else tolerance * min(1.0, expm1(fall))
         if now > goal:
             wanted = max(wanted, log(now / goal) / fall if fall > 0 else inf)
