@@ -63,9 +63,14 @@ def build_of(rng: Draw, kind: str) -> partial[Nodes]:
 def pressure_wave(rng: Draw, period_s: float, mmhg: float, path: Path) -> str:
     """A pressure that swings by so much about zero, late in the cycle; the path of its file."""
     times, late = np.linspace(0, period_s, 41), rng.uniform(0, 1)
-    swing = mmhg * np.cos(2 * np.pi * (times / period_s - late))
+    oscillation = mmhg * np.cos(2 * np.pi * (times / period_s - late))
     np.savetxt(
-        path, np.column_stack((times, swing)), fmt="%.9g", delimiter=",", header="time_s,pressure_mmhg", comments=""
+        path,
+        np.column_stack((times, oscillation)),
+        fmt="%.9g",
+        delimiter=",",
+        header="time_s,pressure_mmhg",
+        comments="",
     )
     return str(path)
 
@@ -210,7 +215,7 @@ def run(number: int, options: argparse.Namespace) -> Values:
         return record
 
 
-def told(record: Values) -> str:
+def in_a_line(record: Values) -> str:
     """A record in a line."""
     beside = {name: f"{value:.2%}" for name, value in record.get("farther", {}).items()}
     conserved = record.get("conserved", float("nan"))
@@ -230,9 +235,9 @@ def main() -> None:
     found = []
     for number in range(options.first, options.first + options.count):
         found.append(record := {"name": f"{options.seed}-{number}", **run(number, options)})
-        print(record["name"], record["kind"], told(record), flush=True)
+        print(record["name"], record["kind"], in_a_line(record), flush=True)
         for each in record.get("followed", []):
-            print("   ", each["advice"], told(each), flush=True)
+            print("   ", each["advice"], in_a_line(each), flush=True)
         write_results(options, "drawn-pulses", found)
 
 
