@@ -40,7 +40,7 @@ from solver.run.units import ROWS_PER_CYCLE
 from solver.runtime.errors import StageError
 from tests.support.stability_matrix import of_shape
 
-MOST_UPDATES, MOST_DRAWS = 3e7, 8
+MOST_UPDATES, MOST_DRAWS = 8e7, 8
 """Of nodes, that a run is expected to take at most; and draws until one takes no more."""
 MORE_CYCLES, MORE_CONSTANTS, MOST_MORE = 5, 3.0, 40
 """Cycles and time constants for which what is periodic is run on, and most cycles."""

@@ -176,7 +176,8 @@ def ended(record: Values, evenly: float, short: float) -> str:
     cycle_variation.EVENLY = evenly
     steps = 1000
     schedule = Schedule(100, 100, FEW * steps, cycle=steps, cycles=FEW, least_cycles=3)
-    schedule = replace(schedule, short=record["expected_cycles"] > short * FEW)
+    expected = record["expected_cycles"]
+    schedule = replace(schedule, expected_cycles=expected, short=expected > short * FEW)
     plan: Any = SimpleNamespace(schedule=schedule, period_s=1.0)
     wanted, raised_s = settings_of({}), record["ramp_s"] / record["period_s"]
     for cycle in range(3, FEW + 1):

@@ -4,10 +4,10 @@ though what drives it does not. It is recognised, and its phases are averaged ov
 
 The difference between successive cycles of a flow that becomes periodic falls by about the same factor in each. Where
 it falls so slowly that it would not be small enough by the end of an average over cycles, they are averaged; but not
-where far more cycles were expected to be wanted, and it falls evenly: such a flow settles. So does one whose mean speed
-or energy goes on in one direction from cycle to cycle, as where a sac is filled with vortices. Nor where Windkessels
-are far from the pressures that they come to, whose means would be those on the way. Where what is averaged then changes
-in one direction, half of that change counts as its error.
+where far more cycles were expected to be wanted, and it falls evenly, or a fifth of those expected are not over: such a
+flow settles. So does one whose mean speed or energy goes on in one direction from cycle to cycle, as where a sac is
+filled with vortices. Nor where Windkessels are far from the pressures that they come to, whose means would be those on
+the way. Where what is averaged then changes in one direction, half of that change counts as its error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,6 +28,10 @@ from solver.run.settings import SolveSettings
 EVENLY = 2.0
 """Times the least of the logarithmic falls from one of these to the next, below which the largest is where they fall
 evenly."""
+
+TOO_EARLY = 5.0
+"""Times the cycles so far, beyond which so many are expected until a flow repeats that it is not known to vary: it may
+repeat after a fifth of them, and waves that die away slowly beat as if it varied."""
 
 FAR_TO_COME = 0.05
 """Part that the mean pressure of a Windkessel is still to change by after each of these cycles, above which it is
@@ -66,7 +70,7 @@ def only_varies(monitor: Monitor, settings: SolveSettings, step: int, raised_s: 
         return False
     if min(each.get(TO_COME, 0.0) for each in found) > max(FAR_TO_COME, tolerance):
         return False
-    if _moves_on(monitor, tolerance):
+    if monitor.plan.schedule.expected_cycles > TOO_EARLY * cycle or _moves_on(monitor, tolerance):
         return False
     if monitor.plan.schedule.short and _falls_evenly([each["velocity"] for each in found]):
         return False
@@ -145,7 +149,7 @@ def cycles_if_it_varies(plan: Plan, settings: SolveSettings) -> tuple[int, int] 
     schedule = plan.schedule
     if not schedule.cycle or not plan.period_s:
         return None
-    first = COMPARED + 1 + ceil(plan.ramp_s / plan.period_s)
+    first = max(COMPARED + 1 + ceil(plan.ramp_s / plan.period_s), ceil(schedule.expected_cycles / TOO_EARLY))
     ends = [
         after + more
         for after in range(first, schedule.cycles + 1)

@@ -102,12 +102,14 @@ def expect_duration(
     schedule = make_schedule(settings, units.dt_s, viscous_steps, flow.period_s, inflow_at_rows, crossing_steps, most)
     expected_steps = _whole_steps(steps, schedule)
     from_coarse = settling.from_coarse_s(across / 2, tolerance) / units.dt_s
-    if schedule.cycle and (cycles := ceil(steps / schedule.cycle) + 1) > SHORT * settings.cycles:
-        schedule = replace(schedule, short=True)
-        few.append(
-            f"about {cycles} cycles of {flow.period_s:.3g} s are expected until the flow repeats, above solve.cycles"
-            f" {settings.cycles}; raise it"
-        )
+    if schedule.cycle:
+        cycles = ceil(steps / schedule.cycle) + 1
+        schedule = replace(schedule, expected_cycles=cycles, short=cycles > SHORT * settings.cycles)
+        if schedule.short:
+            few.append(
+                f"about {cycles} cycles of {flow.period_s:.3g} s are expected until the flow repeats, above"
+                f" solve.cycles {settings.cycles}; raise it"
+            )
     if flow.period_s is None and expected_steps > schedule.last:
         few.append(
             f"about {expected_steps} steps are expected until the flow is steady, above solve.max_steps "

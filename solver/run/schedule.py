@@ -41,7 +41,8 @@ class Schedule:
     first_kept : the first cycle, from 1, that is kept in snapshots and means, unless another follows.
     averaged : whether the driver keeps means of the snapshots' phases over the cycles from the first that is kept on.
     varies : whether all cycles from that one on are averaged because the flow only varies from cycle to cycle.
-    short : whether far more cycles than are run are expected until the flow repeats.
+    expected_cycles : until the flow is expected to repeat.
+    short : whether far more of them than are run.
     snapshots : within a cycle, ascending, at which one is taken.
     compared : within a cycle, at which its velocity is compared with that of the cycle before.
     """
@@ -58,6 +59,7 @@ class Schedule:
     first_kept: int = 1
     averaged: bool = False
     varies: bool = False
+    expected_cycles: int = 0
     short: bool = False
     snapshots: tuple[int, ...] = ()
     compared: int = 0
