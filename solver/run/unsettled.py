@@ -9,13 +9,16 @@ import numpy as np
 
 from solver.run import time_left
 from solver.run.convergence import BALANCE, MARGIN, Watch
-from solver.run.cycle_variation import cycles_to_repeat
+from solver.run.cycle_variation import LEAST_CYCLES, cycles_to_repeat
 from solver.run.fluctuation import MEAN_BALANCE
-from solver.run.monitor import TO_COME, Monitor, Row, in_and_out, last_cycles_differ
+from solver.run.monitor import COMPARED, TO_COME, Monitor, Row, in_and_out, last_cycles_differ
 from solver.run.outlet_pressures import MOST_CYCLES
 from solver.run.plan import Plan
 from solver.run.schedule import Schedule
 from solver.run.settings import SolveSettings
+
+TIMES_TO_TELL = 2
+"""Times the cycles that a flow had whose cycles did not become alike: in as many more it is told whether they do."""
 
 
 # many parameters because each is another fact of the run
@@ -43,8 +46,12 @@ def shortfall(
     """
     if schedule.cycle:
         more = MARGIN * cycles_to_repeat(monitor, settings.periodic_tolerance)
-        to = f" to {settings.cycles + ceil(more)}" if np.isfinite(more) else ""
-        advice = f"raise solve.cycles{to} (now {settings.cycles})"
+        if np.isfinite(more):
+            advised = settings.cycles + ceil(more)
+        else:  # its cycles do not become alike yet, or only vary, and are averaged then
+            least = COMPARED + 1 + LEAST_CYCLES
+            advised = max(schedule.expected_cycles, TIMES_TO_TELL * settings.cycles, least)
+        advice = f"raise solve.cycles to {advised} (now {settings.cycles})"
         if MOST_CYCLES < more < np.inf or _hardly_empties(monitor, settings.periodic_tolerance):
             advice = f"that would take more than {MOST_CYCLES} cycles"
         differ = last_cycles_differ(monitor)
