@@ -209,8 +209,8 @@ def warned(found: list[Values]) -> list[Values]:
     """
     rows = []
     for short in SHORT:
-        told = [(each["expected_cycles"] > short * FEW, (each["repeats_after"] or np.inf) > FEW) for each in found]
-        rows.append({"short": short, "in_vain": told.count((True, False)), "not_told": told.count((False, True))})
+        pairs = [(each["expected_cycles"] > short * FEW, (each["repeats_after"] or np.inf) > FEW) for each in found]
+        rows.append({"short": short, "in_vain": pairs.count((True, False)), "not_told": pairs.count((False, True))})
     return rows
 
 
@@ -231,8 +231,8 @@ def main() -> None:
         record["repeats_after"] = repeats_after(record) if record["outcome"] == "ran" else None
         velocity = [f"{each['velocity']:.3g}" for each in record.get("differences", [])]
         print(record["name"], record["kind"], record["outcome"], record.get("settles"), *velocity, flush=True)
-        told = warned([each for each in found if each.get("settles")])
-        write_results(options, "slow-cycles", {"flows": found, "sweep": swept(found), "warned": told})
+        known = warned([each for each in found if each.get("settles")])
+        write_results(options, "slow-cycles", {"flows": found, "sweep": swept(found), "warned": known})
 
 
 if __name__ == "__main__":
