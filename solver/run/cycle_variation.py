@@ -32,8 +32,8 @@ none of 19 flows that settle was ended otherwise by any."""
 
 TOO_EARLY = 5.0
 """Times the cycles so far, beyond which so many are expected until a flow repeats that it is not known to vary: few
-repeat sooner than after a fifth of them, and waves that die away slowly beat as if it varied. With 3 to 8 none of the waves that
-were drawn there was averaged and all eight jets were, with 2 three of the jets."""
+repeat sooner than after a fifth of them, and waves that die away slowly beat as if it varied. With 3 to 8 none of the
+waves that were drawn there was averaged and all eight jets were, with 2 three of the jets."""
 
 FAR_TO_COME = 0.05
 """Part that the mean pressure of a Windkessel is still to change by after each of these cycles, above which it is
