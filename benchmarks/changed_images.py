@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import SimpleITK as sitk
-import yaml
 from scipy import ndimage
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,6 +33,7 @@ from hemolattice import vessel  # noqa: E402
 from pipeline.files.volume import Volume  # noqa: E402
 from pipeline.segmentation.chosen_method import reservations  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
+from tests.support.advice import advised  # noqa: E402
 
 WIDE = 0.03
 """Error of the volume up to which it is right."""
@@ -115,26 +115,38 @@ def tried(file: Path, settings: dict[str, Any], true_ml: float, modality: str | 
             record = vessel.segment(filtered, image, modality, **settings).record
         except StageError as error:
             tries.append({"verdict": "refused", "said": str(error)})
-            break
+            if not (advice := advised_last(str(error))):
+                break
+            settings = settings | advice
+            continue
         failed, off = sorted(reservations(record)), record["volume_ml"] / true_ml - 1
         outcome = "right" if abs(off) <= WIDE else "wrong, marked" if failed else "WRONG, GREEN"
         method = record.get("method_chosen", settings.get("method", "auto"))
         tries.append({"verdict": outcome, "error": round(off, 4), "failed": failed, "method": method})
-        advice = advised(record["warnings"])
+        advice = advised_first(record["warnings"])
         if not advice or settings | advice == settings:
             break
         settings = settings | advice
     return tries
 
 
-def advised(warnings: list[str]) -> dict[str, Any]:
+def ways(said: str) -> list[dict[str, Any]]:
+    """Settings of the lumen that words advise."""
+    case = {"input": {"volume": "image.nrrd"}, "solve": {"inlets": {"*": {"flow_ml_s": 1.0}}}}
+    return [each.settings["segment"] for each in advised(said, case) if set(each.settings) == {"segment"}]
+
+
+def advised_first(warnings: list[str]) -> dict[str, Any]:
     """The first method or seeds that a warning names."""
     for words in warnings:
-        if seeds := re.search(r"segment\.(seeds_mm: \[\[.*?\]\])", words):
-            return dict(yaml.safe_load(seeds[1]))
-        if "set segment.method: local" in words:
-            return {"method": "local"}
+        if "seeds_mm" in words or "set segment.method: local" in words:
+            return next(iter(ways(words)), {})
     return {}
+
+
+def advised_last(said: str) -> dict[str, Any]:
+    """The last way out that a refusal names: a seed, where a region would end the vessel."""
+    return [{}, *ways(said)][-1]
 
 
 def main() -> None:

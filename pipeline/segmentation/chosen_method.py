@@ -13,6 +13,7 @@ is left out where that changes the vessel by no more than a plaque or a stent do
 behind it.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
@@ -29,6 +30,9 @@ UNASKED = "left_open"
 """What the blur leaves open of a volume, which is asked of levels near each place alone, though one threshold knows it
 no better."""
 
+WITHIN = "dark_within"
+"""What lacks within the wall, which is not asked where one threshold misses it."""
+
 MISLED = "off_the_edge"
 """That of a threshold which was raised beside a vein or an organ, whose levels are taken for those of tissue."""
 
@@ -41,6 +45,10 @@ LEFT_OUT = 0.3
 AT_THE_WALL = frozenset({"bright_wall", "bright_rim"})
 """Reservations that stay, or come, where such a thing is left out: no image tells the wall behind it. Those of where
 the wall stands may come, too, since levels near each place are tried then."""
+
+
+ADVICE = re.compile(rf"To [a-z ]+, set segment\.method: {LOCAL}")
+"""How checks of one threshold advise levels near each place."""
 
 
 class Found(Protocol):
@@ -80,10 +88,33 @@ def chosen(
             found, settings = other, without
     if misplaced(found.record):
         other = tried(by_place(settings))
-        if other is not None and settles(other.record, found.record):
+        if other is None:
+            reasons |= without_places(found.record)
+        elif settles(other.record, found.record):
             reasons |= record_of_choice(other.record, found.record)
             found = other
     return found, reasons
+
+
+def without_places(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What changes in the record of a lumen at one threshold where levels near each place are refused: its checks no
+    longer advise them.
+
+    Parameters
+    ----------
+    record : as in ``segmentation.json``.
+    """
+    instead = (
+        "The levels near each place were tried, and are refused; correct lumen.nrrd in a program for masks, and give it"
+        " as input.mask"
+    )
+
+    def told(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: told(each) for key, each in value.items()}
+        return ADVICE.sub(instead, value) if isinstance(value, str) else value
+
+    return {"local_edge": told(record["local_edge"]), "warnings": [told(each) for each in record["warnings"]]}
 
 
 def upper_of(record: Mapping[str, Any]) -> float | None:
@@ -188,6 +219,7 @@ def settles(by_places: Mapping[str, Any], at_one: Mapping[str, Any]) -> bool:
     by_places, at_one : records, as in ``segmentation.json``.
     """
     after = reservations(by_places)
+    after.discard(WITHIN)
     if UNASKED in after and by_places[UNASKED]["share"] < abs(at_one["local_edge"]["change"]):
         after.remove(UNASKED)
     return not after & MISPLACED and after <= reservations(at_one)

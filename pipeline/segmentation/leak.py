@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
@@ -14,7 +15,7 @@ from pipeline.segmentation.faces import Grown, fault
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Lumen
-from pipeline.segmentation.region_growing import Box, Index, Mask, mean_radius, occupancy, seeds_within
+from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, mean_radius, occupancy, seeds_within
 from solver.runtime.errors import StageError
 
 
@@ -210,20 +211,51 @@ def check_growth(table: list[Row], lumen: Lumen, found: Levels, settings: Segmen
         core = np.zeros(lumen.mask.shape, bool)
         box, part = next(iter(lumen.family([leak.clear])))
         core[box] = part
-    raise LeakError(words, _advice(leak, lumen), leak.clear if lumen.control == "segment.lower" else None, core)
+    place = _middle_of_joined(lumen, below.level, above.level)
+    raise LeakError(words, _advice(leak, lumen), leak.clear if lumen.control == "segment.lower" else None, core, place)
+
+
+def _middle_of_joined(lumen: Lumen, below: float, above: float) -> Index | None:
+    """The voxel x, y, z that is deepest in what joins a lumen from one level to a lower one."""
+    (box, wide), *rest = lumen.family([below, above])
+    joined = np.zeros(lumen.mask.shape, bool)
+    joined[box] = wide
+    for inner, narrow in rest:
+        joined[inner] &= ~narrow
+    if not joined.any():
+        return None
+    part = bounding_box(joined, margin=1)
+    depth = ndimage.distance_transform_edt(np.pad(joined[part], 1, mode="edge"))[1:-1, 1:-1, 1:-1]
+    z, y, x = (int(n) + side.start for n, side in zip(np.unravel_index(depth.argmax(), depth.shape), part, strict=True))
+    return x, y, z
 
 
 class LeakError(StageError):
-    """A leak, with what may be done about it, the lowest level that may be clear of it, and the mask at one, [z, y, x],
-    where it was found.
+    """A leak, with what may be done about it.
+
+    Attributes
+    ----------
+    words, advice : what leaks, and what to set.
+    clear : the lowest level that may be clear of it.
+    core : (Z, Y, X) bool, the mask at one, where it was found.
+    joins : voxel x, y, z in the middle of what joins, where that is known.
     """
 
-    def __init__(self, words: str, advice: str, clear: float | None, core: Mask | None = None) -> None:
+    def __init__(
+        self,
+        words: str,
+        advice: str,
+        clear: float | None,
+        core: Mask | None = None,
+        joins: Index | None = None,
+        seeds: str = "",
+    ) -> None:
         super().__init__(
             f"{words}: {advice}, narrow the region to the vessel, part it from what it touches (segment.cut_planes), or"
             " smooth more (filter); if what joins is a branch of the vessel, give a seed in it"
+            + (f", tried: {seeds}" if seeds else "")
         )
-        self.words, self.advice, self.clear, self.core = words, advice, clear, core
+        self.words, self.advice, self.clear, self.core, self.joins = words, advice, clear, core, joins
 
 
 @dataclass(frozen=True)

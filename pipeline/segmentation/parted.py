@@ -17,7 +17,6 @@ from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Mask
-from pipeline.segmentation.seeds import with_points
 
 AS_BRIGHT = 0.75
 """Brightness in the middle of what is left out over that of the lumen, at least, above the surroundings: about that of
@@ -29,6 +28,9 @@ WITHIN = 1.5
 LEFT_AT_WALL = 0.02
 """Part of the mask that one piece beside its wall has at least, as bright as the wall by the levels near each place. In
 a real fistula it is 0.06 to 0.14 where the vein is missing, 0.011 at most where it is not; in drawn vessels 0.001."""
+
+IF_VESSEL = "if it is the vessel, "
+"""What the advice begins with."""
 
 NOWHERE: Place = (-1, -1, -1)
 
@@ -50,15 +52,28 @@ def record_of_parted(problem: Problem, lumen: Lumen, mask: Mask, found: Levels) 
         return None
     where = problem.filtered.to_mm(place[::-1])
     share_of_mask, ml = total / int(mask.sum()), total * float(np.prod(problem.filtered.spacing_mm)) / 1000
-    seeds = with_points([*(seed.point_mm for seed in problem.seeds), where], problem.settings)
     words = (
-        f"the levels near each place (segment.method: local) leave out {ml:.3g} mL, a share of {share_of_mask:.1%} of"
+        f"the levels near each place leave out {ml:.3g} mL, a share of {share_of_mask:.1%} of"
         f" the mask, most about {text_mm(where)} mm, which are as bright as the lumen and joined to it: a wider vessel"
         " that the lumen opens into, vessel beyond a place where its signal is lost, or a neighbour as bright. Look at"
-        f" segmentation.html there: if it is the vessel, give a seed in it, {seeds}, or correct lumen.nrrd and give it"
-        " as input.mask"
+        f" segmentation.html there: {IF_VESSEL}correct lumen.nrrd and give it as input.mask"
     )
-    return {"share": round(share_of_mask, 4), "mm": [round(float(x), 1) for x in where], "words": words}
+    return {"share": round(share_of_mask, 4), "mm": [round(float(x), 2) for x in where], "words": words}
+
+
+def told_with_seed(record: dict[str, Any], seeds: str) -> dict[str, Any]:
+    """A record of a lumen in which the check of what is left out gives the seeds that were tried.
+
+    Parameters
+    ----------
+    record : as in ``segmentation.json``, with that check failed.
+    seeds : the setting; empty: none passes, and the check says so.
+    """
+    before = record["parted"]["words"]
+    there = f"{IF_VESSEL}give a seed in it, tried: {seeds}, or " if seeds else f"a seed in it was refused; {IF_VESSEL}"
+    words = before.replace(IF_VESSEL, there)
+    warnings = [words if each == before else each for each in record["warnings"]]
+    return record | {"parted": record["parted"] | {"words": words}, "warnings": warnings}
 
 
 def _by_one_threshold(problem: Problem, mask: Mask, found: Levels) -> tuple[int, Place]:

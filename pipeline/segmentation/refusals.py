@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
+from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.automatic import BONE_HU, find_lower, seed_level
 from pipeline.segmentation.contrast import CONTRAST_HU
@@ -35,6 +36,20 @@ NEAREST_MM = 10.0
 
 MOST_SERIES = 3
 """So many other series are named in a refusal."""
+
+
+class SeedsApartError(StageError):
+    """Seeds that lie in separate parts, with what to do about it.
+
+    Attributes
+    ----------
+    words : which, and where.
+    reached : the setting that gives only those that are reached.
+    """
+
+    def __init__(self, words: str, reached: str, joins: str = "lower the threshold") -> None:
+        super().__init__(f"{words}: {joins}, smooth more (filter), or leave one of the seeds out: {reached}")
+        self.words, self.reached = words, reached
 
 
 @contextmanager
@@ -128,11 +143,10 @@ def check_seeds(problem: Problem, found: Lumen) -> None:
     reached = [seed.point_mm for seed in problem.seeds if found.mask[seed.index[::-1]]]
     for seed in problem.seeds[1:]:
         if not found.mask[seed.index[::-1]]:
-            raise StageError(
+            raise SeedsApartError(
                 f"{seed.name}: at {found} no path of voxels in range leads to it from"
-                f" {problem.seeds[0].name}, whose component has {count} voxels, and the lumen must be one component:"
-                " lower the threshold, smooth more (filter), or leave one of the seeds out:"
-                f" {with_points(reached, problem.settings)}"
+                f" {problem.seeds[0].name}, whose component has {count} voxels, and the lumen must be one component",
+                with_points(reached, problem.settings),
             )
 
 
@@ -195,6 +209,29 @@ def without_bright_part(problem: Problem) -> tuple[float, float] | None:
     grown = problem.filtered.voxels[grow(problem.open_voxels, problem.places, problem.lower)]
     share = float((grown > upper).mean()) if grown.size else 0.0
     return (float(f"{upper:.4g}"), share) if share > BRIGHT_PART else None
+
+
+def without_metal(pose: Callable[[], Problem], passes: Callable[[SegmentSettings], bool]) -> str:
+    """An upper threshold that leaves out what is far brighter than the seeds, tried; empty where none passes.
+
+    Parameters
+    ----------
+    pose : the problem, or a refusal.
+    passes : whether the stage takes the lumen with other settings.
+    """
+    try:
+        problem = pose()
+    except StageError:
+        return ""
+    if (found := without_bright_part(problem)) is None:
+        return ""
+    upper, share = found
+    if not passes(problem.settings.model_copy(update={"upper": upper})):
+        return ""
+    return (
+        f"{share:.0%} of what grows from the seed is far brighter than the seed, as metal, calcium and bone are. Tried,"
+        f" passes: to leave it out, segment.upper: {upper:g}. As it is"
+    )
 
 
 def _vessel_near(problem: Problem) -> str:

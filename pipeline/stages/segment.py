@@ -15,13 +15,14 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation import chosen_method
 from pipeline.segmentation.automatic import find_lower, find_seed, find_start
-from pipeline.segmentation.barrier import barrier, with_its_layers
+from pipeline.segmentation.barrier import barrier
 from pipeline.segmentation.bridging import bridged
 from pipeline.segmentation.contrast import check_contrast
 from pipeline.segmentation.dark_blood import read_inverted, record_of_inverted
@@ -40,11 +41,14 @@ from pipeline.segmentation.levels import Levels, dark_limit, levels
 from pipeline.segmentation.local_edge import LOCAL
 from pipeline.segmentation.lumen_record import against_plain_growing
 from pipeline.segmentation.mask_picture import draw, draw_departure
+from pipeline.segmentation.mask_whole import given_back_layers, without_cavities
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import blooming
 from pipeline.segmentation.page import render
-from pipeline.segmentation.problem import Lumen, NoVesselError, Problem, made_even, reaches
+from pipeline.segmentation.parted import told_with_seed
+from pipeline.segmentation.problem import NoVesselError, Problem, made_even
 from pipeline.segmentation.refusals import (
+    SeedsApartError,
     advising,
     border_remedy,
     check_background,
@@ -52,9 +56,10 @@ from pipeline.segmentation.refusals import (
     check_intensity,
     check_seeds,
     other_series,
-    without_bright_part,
+    without_metal,
 )
-from pipeline.segmentation.region_growing import Mask, centre_line, centres, fill_holes, occupancy
+from pipeline.segmentation.region_growing import centre_line, centres, occupancy
+from pipeline.segmentation.seed_advice import apart, seed_in
 from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, background_places, place_seeds, seed_places
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
@@ -93,6 +98,16 @@ class _Asked:
     modality: str | None
     log: logging.Logger
 
+    @property
+    def chooses(self) -> bool:
+        """Whether the method is to be chosen."""
+        return self.settings.method == chosen_method.AUTO
+
+    @cached_property
+    def at_one_level(self) -> "_Asked":
+        """The same by one level, which is tried first."""
+        return replace(self, settings=chosen_method.at_one_level(self.settings))
+
     @cached_property
     def posed(self) -> tuple[Problem, dict[str, Any]]:
         """The problem, and what was found instead of given; looked for once, whatever is tried of it."""
@@ -123,40 +138,85 @@ def segment(
         leak guard (:mod:`pipeline.segmentation.leak`, :mod:`pipeline.segmentation.left_vessel`).
     """
     log = log or logging.getLogger("segment")
-    chooses, settings = settings.method == chosen_method.AUTO, chosen_method.at_one_level(settings)
     asked = _Asked(filtered, settings, loaded, modality, log)
+    one = asked.at_one_level
 
     def tried(other: SegmentSettings, part: Volume = filtered) -> Judged | None:
-        return _tried(replace(asked, filtered=part, settings=other))
-
-    def recorded(other: SegmentSettings) -> Segmentation | None:
-        judged = tried(other)
-        return _with_record(judged) if judged else None
+        return _tried(replace(one, filtered=part, settings=other))
 
     def passes(other: SegmentSettings) -> bool:
         return tried(other) is not None
 
     try:
-        found = _with_record(_judged(asked))
-        return _with(*chosen_method.chosen(found, settings, recorded, modality), log) if chooses else found
+        return _with_tried_seed(_chosen(_with_record(_judged(one)), asked), asked)
     except LeftVesselError as error:
         log.info("%s: looking for what parts it from the vessel", error)
-        raise _left_vessel(error, asked.posed[0], passes) from None
+        raise _left_vessel(error, one.posed[0], passes) from None
     except StageError as error:
         log.info("%s: looking whether brightness changes along the vessel", error)
-        alone = chosen_method.by_place(settings, alone=True)
-        judged = tried(alone) if alone != settings else None
-        if judged and (words := chosen_method.changes_along(judged.found.record)):
-            if chooses:
-                found = _with_record(judged)
-                return _with(found, chosen_method.record_of_choice(found.record, None), log)
+        if judged := _along(one):
+            if asked.chooses:
+                return _with_tried_seed(_by_place(judged, log), asked)
+            words = chosen_method.changes_along(judged.found.record)
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
             raise kind(f"{words}: {error}") from None
-        _refuse_brightness(error, asked, passes)
+        _refuse_brightness(error, one, passes)
+        if isinstance(error, SeedsApartError):
+            log.info("%s: looking for what joins them", error)
+            raise apart(error, one.posed[0], asked.settings, partial(_record, asked)) from None
         if not isinstance(error, LeakError):
             raise
         log.info("%s: looking for a threshold or a region that is clear of it", error)
-        raise LeakError(error.words, clear_of_leak(error, asked.posed[0], loaded, tried), None) from None
+        clear = clear_of_leak(error, one.posed[0], loaded, tried)
+        seeds = "" if error.joins is None else _seed_in(one.posed[0].filtered.to_mm(error.joins), asked)
+        raise LeakError(error.words, clear, None, seeds=seeds) from None
+
+
+def _chosen(found: Segmentation, asked: _Asked) -> Segmentation:
+    """What is taken where the lumen at one level is this one."""
+    if not asked.chooses:
+        return found
+    one = asked.at_one_level
+
+    def recorded(other: SegmentSettings) -> Segmentation | None:
+        judged = _tried(replace(one, settings=other))
+        return _with_record(judged) if judged else None
+
+    return _with(*chosen_method.chosen(found, one.settings, recorded, asked.modality), asked.log)
+
+
+def _along(one: _Asked) -> Judged | None:
+    """The lumen by the levels near each place alone, where contrast changes along it, which no one level follows."""
+    alone = chosen_method.by_place(one.settings, alone=True)
+    judged = _tried(replace(one, settings=alone)) if alone != one.settings else None
+    return judged if judged and chosen_method.changes_along(judged.found.record) else None
+
+
+def _by_place(judged: Judged, log: logging.Logger) -> Segmentation:
+    found = _with_record(judged)
+    return _with(found, chosen_method.record_of_choice(found.record, None), log)
+
+
+def _record(asked: _Asked, other: SegmentSettings) -> dict[str, Any] | None:
+    """The record of the lumen that other settings make in the end; None where they are refused."""
+    again = replace(asked, settings=other)
+    if judged := _tried(again.at_one_level):
+        return _chosen(_with_record(judged), again).record
+    along = _along(again.at_one_level) if again.chooses else None
+    return along.record() if along else None
+
+
+def _seed_in(point_mm: NDArray[np.floating], asked: _Asked) -> str:
+    """One more seed, tried; empty where it is refused."""
+    return seed_in(point_mm, asked.at_one_level.posed[0], asked.settings, asked.loaded, partial(_record, asked))
+
+
+def _with_tried_seed(found: Segmentation, asked: _Asked) -> Segmentation:
+    """A lumen whose check of what is left out, where it fails, gives a seed that was tried."""
+    if (parted := found.record["parted"]) is None:
+        return found
+    asked.log.info("%s: looking for a seed in it", parted["words"])
+    return replace(found, record=told_with_seed(found.record, _seed_in(np.array(parted["mm"]), asked)))
 
 
 def _with(found: Segmentation, reasons: dict[str, Any], log: logging.Logger) -> Segmentation:
@@ -175,7 +235,7 @@ def _left_vessel(error: LeftVesselError, problem: Problem, passes: Callable[[Seg
 
 def _refuse_brightness(error: StageError, asked: _Asked, passes: Callable[[SegmentSettings], bool]) -> None:
     """Refuse in other words what metal in the mask, or dark blood, explains, with the setting that was tried."""
-    if words := _without_metal(asked, passes):
+    if words := without_metal(lambda: asked.posed[0], passes):
         raise StageError(f"{words}: {error}") from None
     if words := _dark_blood(asked):
         raise NoVesselError(words) from None
@@ -193,23 +253,6 @@ def _dark_blood(asked: _Asked) -> str:
         return _tried(replace(asked, filtered=other, settings=by_itself, loaded=whole)) is not None
 
     return read_inverted(problem, loaded, asked.modality, tries)
-
-
-def _without_metal(asked: _Asked, passes: Callable[[SegmentSettings], bool]) -> str:
-    """An upper threshold that leaves out what is far brighter than the seeds, tried; empty where none passes."""
-    try:
-        problem, _ = asked.posed
-    except StageError:
-        return ""
-    if (found := without_bright_part(problem)) is None:
-        return ""
-    upper, share = found
-    if not passes(asked.settings.model_copy(update={"upper": upper})):
-        return ""
-    return (
-        f"{share:.0%} of what grows from the seed is far brighter than the seed, as metal, calcium and bone are. Tried,"
-        f" passes: to leave it out, segment.upper: {upper:g}. As it is"
-    )
 
 
 def _pictured(error: LeftVesselError, problem: Problem) -> bytes:
@@ -247,8 +290,8 @@ def _judged(asked: _Asked) -> Judged:
     search = f"or let the largest vessel be looked for: {WITHOUT_SEEDS}"
     with advising("" if facts["seeds_are_automatic"] else search):
         check_contrast(intensity, judged, modality, voxels)
-    mask, holes = _without_cavities(found.mask, problem)
-    mask, given_back = _with_its_layers(mask, found, problem)
+    mask, holes = without_cavities(found.mask, problem)
+    mask, given_back = given_back_layers(mask, found, problem)
     check_background(problem, found, mask)
     filled = found.occupancy
     if filled is None or given_back.any():
@@ -297,23 +340,6 @@ def _pose(asked: _Asked) -> tuple[Problem, dict[str, Any]]:
     if (bright := blooming(problem)) is not None:
         problem = replace(problem, barrier=bright if cut is None else cut | bright)
     return problem, summary | joined
-
-
-def _without_cavities(mask: Mask, problem: Problem) -> tuple[Mask, int]:
-    """The mask with its cavities filled, and their number; a cut plane is no cavity."""
-    if not problem.settings.fill_holes:
-        return mask, 0
-    filled, holes = fill_holes(mask)
-    return (filled if problem.barrier is None else filled & ~(problem.barrier & ~mask)), holes
-
-
-def _with_its_layers(mask: Mask, found: Lumen, problem: Problem) -> tuple[Mask, Mask]:
-    """The mask with what cut planes take from it beside what they part, and these voxels."""
-    cut = barrier(problem.settings.cut_planes, problem.filtered)
-    if cut is None:
-        return mask, np.zeros_like(mask)
-    whole = with_its_layers(mask, reaches(found, problem), cut)
-    return whole, whole & ~mask
 
 
 def _compute(job: Job) -> None:

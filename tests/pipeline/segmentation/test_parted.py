@@ -4,6 +4,7 @@
 import logging
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,11 @@ from pipeline.files.volume import Volume
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.parted import record_of_parted
 from pipeline.segmentation.problem import Lumen, Problem
+from pipeline.segmentation.seed_advice import joining_level
+from pipeline.segmentation.seeds import Seed
 from pipeline.stages.segment import segment
+from solver.runtime.errors import StageError
+from tests.support.advice import advised
 
 FOUND = Levels(lumen=300.0, mask=300.0, surroundings=50.0, bright_surroundings=50.0, noise=5.0, spread=5.0)
 
@@ -80,7 +85,64 @@ def test_a_vein_that_an_artery_opens_into_fails_a_check_and_is_found_from_its_se
     first = segment(image, SegmentSettings(**given), image).record
     assert first["volume_ml"] < 0.2 * whole_ml
     assert first["parted"]["words"] in first["warnings"]
-    advised = re.search(r"segment: (\{seeds_mm.*?\}), or", first["parted"]["words"])
-    second = segment(image, SegmentSettings(**given | yaml.safe_load(advised[1])), image).record
+    second = segment(image, SegmentSettings(**given | advised_of(first["parted"]["words"])), image).record
     assert second["parted"] is None
     assert second["volume_ml"] == pytest.approx(whole_ml, rel=0.03)
+
+
+def advised_of(said: str) -> dict[str, Any]:
+    """The settings of the last way out that words name: where seeds are wrong, it is that which leaves them out."""
+    case = {"input": {"volume": "image.nrrd"}, "solve": {"inlets": {"*": {"flow_ml_s": 1.0}}}}
+    return [each for each in advised(said, case) if "segment" in each.settings][-1].settings["segment"]
+
+
+def test_a_junction_too_dim_for_the_seed_alone_is_joined_by_a_threshold_that_was_tried():
+    """As it was, the seed that the check gave was refused, and without it the same check failed."""
+    image, whole_ml = fistula(2.5, 0.4)
+    given = {"seeds_voxel": [[10, 24, 20]], "method": "local"}
+    first = segment(image, SegmentSettings(**given), image).record
+    both = advised_of(first["parted"]["words"])
+    assert "lower" in both
+    second = segment(image, SegmentSettings(**given | both), image).record
+    assert second["parted"] is None
+    assert second["volume_ml"] == pytest.approx(whole_ml, rel=0.03)
+
+
+def test_seeds_that_lie_apart_are_refused_with_what_joins_them():
+    image, whole_ml = fistula(2.5, 0.4)
+    given = {"seeds_voxel": [[10, 24, 20], [84, 24, 20]]}
+    with pytest.raises(StageError, match=r"no path of voxels.*tried, passes: segment\.lower: ") as refused:
+        segment(image, SegmentSettings(**given), image)
+    lower = yaml.safe_load(re.search(r"segment\.(lower: [\d.]+)", str(refused.value))[1])
+    found = segment(image, SegmentSettings(**given | lower), image).record
+    assert found["volume_ml"] == pytest.approx(whole_ml, rel=0.03)
+
+
+def test_where_levels_near_each_place_are_refused_no_check_advises_them():
+    """The vein is so wide that its level is that of the junction, too: one threshold joins both, and fails a check."""
+    image, whole_ml = fistula(3.5, 0.4)
+    found = segment(image, SegmentSettings(seeds_voxel=[[10, 24, 20], [84, 24, 20]], lower=185.0), image).record
+    assert found["volume_ml"] == pytest.approx(whole_ml, rel=0.1)
+    said = [each for each in found["warnings"] if each.startswith("half way")]
+    assert len(said) == 1
+    assert "correct lumen.nrrd" in said[0]
+    assert "segment.method" not in said[0]
+
+
+def test_a_leak_names_the_seed_in_what_joins():
+    image, _ = fistula(2.5, 0.3)
+    with pytest.raises(StageError, match=r"leaks.*give a seed in it, tried: ") as refused:
+        segment(image, SegmentSettings(seeds_voxel=[[10, 24, 20]], method="local"), image)
+    named = advised_of(str(refused.value))
+    assert segment(image, SegmentSettings(**named), image).record["volume_ml"] > 3
+
+
+def test_the_level_that_joins_seeds_is_that_of_the_darkest_place_between_them():
+    image, _ = fistula(2.5, 0.4)
+    seeds = tuple(Seed("seed", tuple(image.to_mm(place).tolist()), place) for place in ((10, 24, 20), (84, 24, 20)))
+    problem = Problem(image, seeds, (), None, SegmentSettings(), 175.0, -np.inf, logging.getLogger("test"))
+    level = joining_level(problem)
+    label, _ = ndimage.label(image.voxels >= level)
+    assert label[20, 24, 10] == label[20, 24, 84] > 0
+    label, _ = ndimage.label(image.voxels >= level + 0.001 * 400)
+    assert label[20, 24, 10] != label[20, 24, 84]
