@@ -92,6 +92,11 @@ LIMITS: Mapping[str, Limit] = {
     "vessel that darkens towards its wall": Limit(
         limits.DARK_RIM, 1, "docs/validation/first-try.md, strangers: slow blood makes the volume 6 to 14 % too small"
     ),
+    "brightness that the vessel lacks within its wall": Limit(
+        limits.DARK_WITHIN,
+        1,
+        "docs/validation/first-try.md, strangers: saturated blood makes the volume 4 to 16 % too small",
+    ),
     "volume as bright as the threshold, with no wall": Limit(
         limits.UNDECIDED, 1, "docs/validation/first-try.md, strangers: a false lumen near it, 13 to 64 % too large"
     ),
@@ -178,6 +183,7 @@ SHAPE = (
     "volume that a curve of greys may change",
     "volume that the blur leaves open",
     "vessel that darkens towards its wall",
+    "brightness that the vessel lacks within its wall",
     "volume as bright as the threshold, with no wall",
     "volume behind where two lumens touch",
     "volume behind a dark sheet in the lumen",

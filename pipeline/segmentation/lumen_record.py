@@ -39,7 +39,7 @@ from pipeline.segmentation.seeds import Seed
 from pipeline.segmentation.undecided import record_of_undecided
 from pipeline.segmentation.unlike_bodies import unlike_bodies
 from pipeline.segmentation.wall_layer import wall_layer, with_layer
-from pipeline.segmentation.wall_profile import record_of_dark_rim, record_of_rim, wall_profile
+from pipeline.segmentation.wall_profile import record_of_dark_rim, record_of_dark_within, record_of_rim, wall_profile
 
 THIN_VOXELS = 4
 """Diameter, in voxels, below which a vessel's size is uncertain."""
@@ -121,7 +121,7 @@ def record_of(
     slope = wall_slope(filtered.voxels, spacing_mm, mask, intensity)
     unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
     blurred = blur(intensity, slope, spacing_mm) / spacing_mm
-    wall, lost = _at_the_wall(problem, found, mask, intensity, radii), _lost_between_markers(problem, radii)
+    wall, lost = _at_the_wall(problem, found, mask, intensity, radii, blurred), _lost_between_markers(problem, radii)
     places = _of_places(problem, found, mask, intensity, wall, blurred)
     other = _of_other(problem, mask, intensity, blurred, places["touching_lumens"])
     cut_off = record_of_cut_off(problem, mask, intensity, loaded)
@@ -223,8 +223,8 @@ def _of_brightness(
     problem: Problem, intensity: Levels, other: dict[str, Any] | None, wall: dict[str, Any]
 ) -> list[str]:
     """Warnings of brightness: in the mask, and at its wall."""
-    keys = ("local_edge", "bright_wall", "bright_rim", "dark_rim", "undecided", "left_open")
-    edge, bright, rim, dark, chance, left = (wall.get(key) for key in keys)
+    keys = ("local_edge", "bright_wall", "bright_rim", "dark_rim", "dark_within", "undecided", "left_open")
+    edge, bright, rim, dark, within, chance, left = (wall.get(key) for key in keys)
     return [
         *_brighter(problem, intensity),
         *([other["words"]] if other else []),
@@ -233,13 +233,14 @@ def _of_brightness(
         *([bright["words"]] if bright and bright["share"] > TOUCHED else []),
         *([rim["words"]] if rim and rim["share"] > BRIGHT_RIM else []),
         *([dark["words"]] if dark and dark["share"] > DARK_RIM else []),
+        *([within["words"]] if within else []),
         *([left["words"]] if left and left["share"] > LEFT_OPEN else []),
         *([chance["words"]] if chance and chance["share"] > UNDECIDED else []),
     ]
 
 
 def _at_the_wall(
-    problem: Problem, found: Lumen, mask: Mask, intensity: Levels, radii: NDArray[np.floating]
+    problem: Problem, found: Lumen, mask: Mask, intensity: Levels, radii: NDArray[np.floating], blurred: float
 ) -> dict[str, Any]:
     """Where the wall would be by local levels, none of a wall at edges of the image; and what is bright at the wall."""
     if not len(radii):
@@ -247,13 +248,15 @@ def _at_the_wall(
     radius = float(radii.mean())
     edge = local_edge(problem, found, mask, intensity, radii)
     misses = not found.edge_based and abs(edge.change) > ELSEWHERE  # a wall far from half way has no profile of its own
-    profile = None if misses else wall_profile(edge, radius, problem)
+    profile = None if misses else wall_profile(edge, radius, problem, blurred)
     of_edge, layer = None if found.edge_based else record_of_edge(edge, problem), wall_layer(edge, radius)
+    dark = profile and record_of_dark_rim(profile, intensity)
     return {
         "local_edge": with_layer(of_edge, edge, layer, mask, problem) if layer else of_edge,
         "bright_wall": record_of_bright_wall(edge, mask, problem, intensity),
         "bright_rim": profile and record_of_rim(profile, edge, problem, intensity),
-        "dark_rim": profile and record_of_dark_rim(profile, intensity),
+        "dark_rim": dark,
+        "dark_within": record_of_dark_within(profile) if profile and dark and dark["share"] <= DARK_RIM else None,
         "left_open": record_of_open_volume(edge, radius) if found.even is not None else None,
         "undecided": record_of_undecided(edge, found, mask, problem, intensity),
     }

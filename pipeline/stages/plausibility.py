@@ -252,6 +252,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         *_of_joined(segmentation.get("gaps_joined", ())),
         *_of_parted(segmentation),
         trust.check("vessel that darkens towards its wall", "%", *_share(segmentation, "dark_rim")),
+        trust.check("brightness that the vessel lacks within its wall", "%", *_share(segmentation, "dark_within")),
         trust.check("volume as bright as the threshold, with no wall", "%", *_share(segmentation, "undecided")),
     ]
 

@@ -86,6 +86,17 @@ def test_brightness_that_falls_towards_the_wall_fails_a_check(slow, passes):
     assert passes or "input.mask" in check["advice"]
 
 
+@pytest.mark.parametrize(("kind", "seed", "lacks"), [("saturated", 99502, True), ("kissing", 98200, False)])
+def test_a_thin_saturated_vessel_lacks_brightness_within_its_wall(kind, seed, lacks):
+    """At few places of three voxels in radius it is as dark as one place has to be; the vessel as a whole is."""
+    image = strangers.image(kind, seed)
+    filtered = filter_volume(image.image, FilterSettings())
+    record = segment(filtered, SegmentSettings(seeds_voxel=(image.seed,)), image.image).record
+    assert (record["volume_ml"] < 0.9 * image.volume_ml) == lacks
+    failed = [each["name"] for each in of_lumen(record) if not each["passed"]]
+    assert failed == (["brightness that the vessel lacks within its wall"] if lacks else [])
+
+
 @pytest.mark.parametrize("seed", some([9001, 9004, 9005, 9008], 9005))
 def test_edges_that_a_sharp_kernel_makes_overshoot_are_no_stent(seed):
     """It takes beyond the wall what it adds within."""
