@@ -47,13 +47,16 @@ TYPES = (sitk.sitkInt16, sitk.sitkUInt16, sitk.sitkFloat32)
 
 @dataclass(frozen=True)
 class Real:
-    """A real image: its file, seeds (voxels x, y, z), further ones of the reference, threshold, whether it is CT."""
+    """A real image: its file, seeds (voxels x, y, z), further ones of the reference, threshold, whether it is CT, and
+    how its reference is found.
+    """
 
     file: str
     seeds: list[list[int]]
     further: list[list[int]]
     lower: float
     ct: bool = False
+    by: tuple[tuple[str, Any], ...] = (("method", "local"),)
 
 
 IMAGES = {
@@ -90,7 +93,7 @@ def reference(name: str, folder: Path) -> tuple[Volume, list[list[float]]]:
     real = IMAGES[name]
     image, facts = vessel.load(folder / real.file)
     seeds = [image.to_mm(place).tolist() for place in (*real.seeds, *real.further)]
-    found = vessel.segment(vessel.filter_image(image), image, facts.modality, seeds_mm=seeds, method="local")
+    found = vessel.segment(vessel.filter_image(image), image, facts.modality, seeds_mm=seeds, **dict(real.by))
     return found.occupancy, seeds[: len(real.seeds)]
 
 

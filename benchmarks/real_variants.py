@@ -34,7 +34,6 @@ from bench import add_results, write_results  # noqa: E402
 from changed_images import FORMATS, IMAGES, Real, changed, reference, volume_within  # noqa: E402
 from strangers import row, tried, without_pages  # noqa: E402
 
-from hemolattice import vessel  # noqa: E402
 from pipeline.files.volume import Volume  # noqa: E402
 from pipeline.stages.phantom import SeriesHeader, write_series  # noqa: E402
 from tests.pipeline.stages.test_import_mask import write_segmentation  # noqa: E402
@@ -44,8 +43,12 @@ Made = tuple[Values, dict[str, Any]]
 Maker = Callable[[str, np.random.Generator, Path, Path], Made]
 
 IMAGES |= {
-    "chest": Real("chest-cta-dissection/ct_cropped.nii.gz", [[51, 47, 104]], [], 250, ct=True),
-    "time-of-flight": Real("tof-circle-of-willis/chris_MRA.nii.gz", [[153, 131, 16]], [[117, 165, 59]], 60),
+    "chest": Real(
+        "chest-cta-dissection/ct_cropped.nii.gz", [[51, 47, 104]], [], 250, ct=True, by=(("least_radius_mm", 4.0),)
+    ),
+    "time-of-flight": Real(
+        "tof-circle-of-willis/chris_MRA.nii.gz", [[153, 131, 16]], [[117, 165, 59]], 60, by=(("lower", 60.0),)
+    ),
 }
 FLOW_ML_S = {"fistula": 8, "aorta-iliac": 40, "chest": 80, "time-of-flight": 8}
 MASKS = ("aorta", "aorta_true_lumen", "aorta_false_lumen")
@@ -90,10 +93,7 @@ def an_image(name: str, rng: np.random.Generator, cases: Path, folder: Path) -> 
 
 def real_mask(name: str, cases: Path) -> Volume:
     """Of a file, or the lumen of an image; its largest part."""
-    if name in MASKS:
-        mask, _ = vessel.load(cases / f"chest-cta-dissection/{name}.nii.gz")
-    else:
-        mask = reference(name, cases)[0]
+    mask = Volume.read(cases / f"chest-cta-dissection/{name}.nii.gz") if name in MASKS else reference(name, cases)[0]
     label, _ = ndimage.label(mask.voxels >= 0.5)
     size = np.bincount(label.ravel())
     size[0] = 0
