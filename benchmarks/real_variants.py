@@ -234,9 +234,9 @@ def a_surface(name: str, rng: np.random.Generator, cases: Path, folder: Path) ->
     writer.SetFileName(str(path))
     writer.Write()
     given: Values = {"surface": str(path)}
-    if told := rng.random() < 0.7:
+    if stated := rng.random() < 0.7:
         given["surface_unit"] = unit
-    words = {"caps": bool(caps), "normals": normals, "unit": unit, "told": bool(told), "ascii": ascii_file}
+    words = {"caps": bool(caps), "normals": normals, "unit": unit, "stated": bool(stated), "ascii": ascii_file}
     case = {"input": given, "solve": flow(ml_s)}
     return case, {"true_ml": true_ml, "true_openings": None, "words": words | {"file": path.name}}
 

@@ -109,12 +109,12 @@ def without_places(record: Mapping[str, Any]) -> dict[str, Any]:
         " as input.mask"
     )
 
-    def told(value: Any) -> Any:
+    def reworded(value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {key: told(each) for key, each in value.items()}
+            return {key: reworded(each) for key, each in value.items()}
         return ADVICE.sub(instead, value) if isinstance(value, str) else value
 
-    return {"local_edge": told(record["local_edge"]), "warnings": [told(each) for each in record["warnings"]]}
+    return {"local_edge": reworded(record["local_edge"]), "warnings": [reworded(each) for each in record["warnings"]]}
 
 
 def upper_of(record: Mapping[str, Any]) -> float | None:

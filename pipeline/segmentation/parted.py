@@ -61,7 +61,7 @@ def record_of_parted(problem: Problem, lumen: Lumen, mask: Mask, found: Levels) 
     return {"share": round(share_of_mask, 4), "mm": [round(float(x), 2) for x in where], "words": words}
 
 
-def told_with_seed(record: dict[str, Any], seeds: str) -> dict[str, Any]:
+def with_tried_seed(record: dict[str, Any], seeds: str) -> dict[str, Any]:
     """A record of a lumen in which the check of what is left out gives the seeds that were tried.
 
     Parameters

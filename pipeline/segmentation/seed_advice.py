@@ -94,8 +94,8 @@ def apart(error: SeedsApartError, problem: Problem, settings: SegmentSettings, r
     problem, settings, records : as in :func:`joining`.
     """
     joins = joining(problem, settings, records)
-    told = f"tried, passes: {joins}" if joins else "no threshold and no bridge that was tried joins them"
-    return SeedsApartError(error.words, error.reached, told)
+    found = f"tried, passes: {joins}" if joins else "no threshold and no bridge that was tried joins them"
+    return SeedsApartError(error.words, error.reached, found)
 
 
 def with_seed(settings: SegmentSettings, point_mm: Any, loaded: Volume) -> tuple[SegmentSettings, str]:

@@ -45,7 +45,7 @@ from pipeline.segmentation.mask_whole import given_back_layers, without_cavities
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import blooming
 from pipeline.segmentation.page import render
-from pipeline.segmentation.parted import told_with_seed
+from pipeline.segmentation.parted import with_tried_seed
 from pipeline.segmentation.problem import NoVesselError, Problem, made_even
 from pipeline.segmentation.refusals import (
     SeedsApartError,
@@ -216,7 +216,7 @@ def _with_tried_seed(found: Segmentation, asked: _Asked) -> Segmentation:
     if (parted := found.record["parted"]) is None:
         return found
     asked.log.info("%s: looking for a seed in it", parted["words"])
-    return replace(found, record=told_with_seed(found.record, _seed_in(np.array(parted["mm"]), asked)))
+    return replace(found, record=with_tried_seed(found.record, _seed_in(np.array(parted["mm"]), asked)))
 
 
 def _with(found: Segmentation, reasons: dict[str, Any], log: logging.Logger) -> Segmentation:
