@@ -42,6 +42,7 @@ def prepare() -> None:
     global standing_for_python
     for library in ("snakemake.cli", *LATER):
         importlib.import_module(library)
+    sys.modules["snakemake.cli"].get_argument_parser()  # looks for plugins in all folders: a seventh of a plan
     garbage.freeze()  # what a run would look through and so copy
     standing_for_python = stage_server.begin()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages that a server of the tests forks are what Python from nothing would have made of them."""
+"""Stages and programs that servers of the tests fork are what Python from nothing would have made of them."""
 
 import json
 import os
@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from solver.runtime.sources import ROOT
+from tests.support.fork_server import run_in_fork
+from tests.support.simulator import INTERPRETED
 from tests.support.stage_server import READ_LATER
 
 PROBE = """
@@ -29,6 +31,13 @@ import json, sys
 import stage_server
 print(stage_server.begin(), flush=True)
 sys.stdin.read()
+"""
+
+LATE = """
+import atexit, threading, time
+threading.Thread(target=lambda: (time.sleep(0.05), print("a thread"))).start()
+atexit.register(print, "at exit")
+print("not flushed", end="")
 """
 
 
@@ -75,3 +84,12 @@ def test_what_libraries_read_on_import_is_not_that_of_another_environment(python
     assert name not in READ_LATER
     answer = run(python, "0", **{name: "3" if os.environ.get(name) != "3" else "2"})
     assert not json.loads(answer.stdout)["numba"]
+
+
+@pytest.mark.parametrize("program", [LATE, "exit(7)", "exit('why')", "raise TimeoutError('as')"])
+def test_a_program_that_forks_run_says_all_and_ends_as_python_does(program):
+    """Though it does not take its objects apart."""
+    fork = run_in_fork(INTERPRETED, 60, {}, program=program, arguments=())
+    start = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (fork.returncode, fork.stdout) == (start.returncode, start.stdout)
+    assert fork.stderr.splitlines()[-1:] == start.stderr.splitlines()[-1:]
