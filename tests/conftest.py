@@ -81,7 +81,8 @@ ONE_STUDY = "studies=plates"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start what the workers of this run share, if it has some."""
+    """Start what the workers of this run share, if it has some; keep memory for arrays."""
+    garbage.reuse_memory()
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         share(WORKFLOWS, INTERPRETED, SIMULATED)
 
