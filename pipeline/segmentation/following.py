@@ -53,6 +53,8 @@ CORE, BRIGHT_PERCENTILE = 0.5, 90
 MOST = 200
 """Pieces in a row; a vessel is hardly ever as long."""
 
+EVERYWHERE: Box = (slice(None), slice(None), slice(None))
+
 _ALL = np.ones((3, 3, 3), bool)
 
 
@@ -93,7 +95,9 @@ def length_of(radius: float) -> float:
     return max(LENGTH * radius, LEAST_VOXELS)
 
 
-def levels_near(problem: Problem, box: Box, part: Mask, found: Levels, wall: float, radius: float) -> Near:
+def levels_near(
+    problem: Problem, box: Box, part: Mask, found: Levels, wall: float, radius: float, reach: int | None = None
+) -> Near:
     """Levels of lumen and soft tissue near each place: averages over a Gaussian, in the lumen by the cube of the depth.
 
     Parameters
@@ -104,19 +108,22 @@ def levels_near(problem: Problem, box: Box, part: Mask, found: Levels, wall: flo
     found : levels in and around the mask.
     wall : intensity from which nothing is soft tissue.
     radius : mean of the vessel's, voxels.
+    reach : how far from the mask they are asked for, voxels; farther away they are those of all, and nothing is near.
     """
     near, length = problem.filtered.voxels[box], length_of(radius)
-    edged = np.pad(part, 1, mode="edge")  # behind the border the vessel goes on
-    depth = ndimage.distance_transform_edt(edged)[1:-1, 1:-1, 1:-1]
-    away = ndimage.distance_transform_edt(~edged)[1:-1, 1:-1, 1:-1]
+    within = EVERYWHERE if reach is None else bounding_box(part, margin=max(reach, SHELL_VOXELS[1] + 1) + 1)
+    edged = np.pad(part[within], 1, mode="edge")  # behind the border the vessel goes on
+    depth, away = np.zeros(part.shape), np.full(part.shape, np.inf)
+    depth[within] = ndimage.distance_transform_edt(edged)[1:-1, 1:-1, 1:-1]
+    away[within] = ndimage.distance_transform_edt(~edged)[1:-1, 1:-1, 1:-1]
     shell = (away > SHELL_VOXELS[0]) & (away <= SHELL_VOXELS[1] + 1)
     tissue = soft_tissue(near, shell, wall, problem.dark)
     core = near[part & (depth > CORE * depth.max())]
     brightest = max(found.lumen, float(np.percentile(core, BRIGHT_PERCENTILE))) + found.contrast / 2
-    blood = average_near(np.minimum(near, brightest), np.where(part, depth**3, 0.0), length)
+    blood = average_near(np.minimum(near, brightest), np.where(part, depth**3, 0.0), length, within)
     around = np.full(near.shape, found.surroundings)
     if tissue.any():
-        around = average_near(near, tissue.astype(float), length)
+        around = average_near(near, tissue.astype(float), length, within)
     return Near(blood, around, depth, away)
 
 
@@ -125,32 +132,53 @@ class NearMean:
 
     Parameters
     ----------
-    weight : (z, y, x).
+    weight : (z, y, x), positive somewhere.
     length : standard deviation of the Gaussian, voxels.
+    within : where means are asked for, with all that has a weight; elsewhere they are that of all.
     """
 
-    def __init__(self, weight: NDArray[np.floating], length: float) -> None:
-        self._weight, self._length = weight, length
-        self._total = ndimage.gaussian_filter(weight, length, mode="nearest")
+    def __init__(self, weight: NDArray[np.floating], length: float, within: Box = EVERYWHERE) -> None:
+        self._weight, self._length, self._within = weight, length, within
+        weighed = weight[within] != 0
+        self._weighed = bounding_box(weighed) if weighed.any() else EVERYWHERE
+        self._total = self._smooth(weight)
         self._floor = 1e-6 * float(weight.mean())
 
     def __call__(self, values: NDArray[np.floating]) -> NDArray[np.floating]:
         """Mean of values, (z, y, x), near each place."""
         weighted = values * self._weight
-        mean = ndimage.gaussian_filter(weighted, self._length, mode="nearest")
         whole = float(weighted.sum() / self._weight.sum())
-        return np.asarray((mean + self._floor * whole) / (self._total + self._floor))
+        near = (self._smooth(weighted) + self._floor * whole) / (self._total + self._floor)
+        mean = np.full(values.shape, whole, near.dtype)
+        mean[self._within] = near
+        return mean
+
+    def _smooth(self, weighted: NDArray[np.floating]) -> NDArray[np.floating]:
+        """What is 0 where nothing has a weight, averaged over the Gaussian: along one axis after the other, as SciPy
+        does, but for lines through nothing, which are half of all and more.
+        """
+        own, (_, rows, columns) = weighted[self._within], self._weighed
+        smooth = ndimage.gaussian_filter1d(own[:, rows, columns], self._length, 0, mode="nearest")
+        wide = np.zeros((*own.shape[:2], smooth.shape[2]), smooth.dtype)
+        wide[:, rows] = smooth
+        smooth = ndimage.gaussian_filter1d(wide, self._length, 1, mode="nearest")
+        wide = np.zeros(own.shape, smooth.dtype)
+        wide[:, :, columns] = smooth
+        return np.asarray(ndimage.gaussian_filter1d(wide, self._length, 2, mode="nearest"))
 
 
-def average_near(values: NDArray[np.floating], weight: NDArray[np.floating], length: float) -> NDArray[np.floating]:
+def average_near(
+    values: NDArray[np.floating], weight: NDArray[np.floating], length: float, within: Box = EVERYWHERE
+) -> NDArray[np.floating]:
     """One such mean.
 
     Parameters
     ----------
     values, weight : (z, y, x).
     length : standard deviation of the Gaussian, voxels.
+    within : as for :class:`NearMean`.
     """
-    return NearMean(weight, length)(values)
+    return NearMean(weight, length, within)(values)
 
 
 def least_contrast(found: Levels) -> float:
@@ -179,7 +207,7 @@ def followed(problem: Problem, mask: Mask, found: Levels, wall: float, radii: ND
     for _ in range(MOST):
         box = bounding_box(recent, margin=margin)
         part = mask[box]
-        near = levels_near(problem, box, part, found, wall, radius)
+        near = levels_near(problem, box, part, found, wall, radius, step)
         grown = _grown(problem, box, part, closed[box], near, found, step)
         fits, others = _pieces(grown & (near.away > REACH_VOXELS), near, grown, step, step + BEHIND * wide)
         closed[box] |= others

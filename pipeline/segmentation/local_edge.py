@@ -15,6 +15,7 @@ from scipy import ndimage
 from pipeline.files.enclosed import enclosed_voxels, filled
 from pipeline.segmentation.blur import unbiased_share
 from pipeline.segmentation.following import (
+    EVERYWHERE,
     FADED,
     REACH_VOXELS,
     SEEN,
@@ -377,8 +378,7 @@ def _even(
     """The image with the contrast of each place, and the share of it at the wall, as those of the whole; and the
     contrast of each place.
     """
-    whole: Box = (slice(None), slice(None), slice(None))
-    near = levels_near(problem, whole, mask, found, wall, radius)
+    near = levels_near(problem, EVERYWHERE, mask, found, wall, radius)
     contrast = np.maximum(near.blood - near.tissue, least_contrast(found))
     share = (problem.filtered.voxels - near.tissue) / contrast
     share[edge.box] -= edge.edge - edge.mean

@@ -11,10 +11,11 @@ from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
 from pipeline.files.volume import Volume
-from pipeline.segmentation.following import REACH_VOXELS, SEEN, followed
-from pipeline.segmentation.levels import levels
+from pipeline.segmentation.following import REACH_VOXELS, SEEN, NearMean, followed, levels_near
+from pipeline.segmentation.levels import SHELL_VOXELS, levels
 from pipeline.segmentation.local_edge import LOCAL
 from pipeline.segmentation.problem import Problem
+from pipeline.segmentation.region_growing import bounding_box
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import Segmentation, segment
@@ -172,3 +173,43 @@ def test_what_fits_but_hangs_on_the_mask_by_what_does_not_ends_in_no_traceback()
         assert advised(str(refused), {"input": {"volume": "x.nrrd"}, "segment": {}})
     else:
         assert found.record["volume_ml"] > 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_mean_near_a_place_has_the_bits_of_whole_gaussians(seed):
+    """Though lines are left out: of weights in a box at random, at the border, too, in either precision."""
+    rng = np.random.default_rng([43, seed])
+    weight, length = np.zeros(rng.integers(12, 40, 3), rng.choice([np.float32, np.float64])), rng.uniform(0.5, 6)
+    box = tuple(slice(*np.sort(rng.choice(size + 1, 2, replace=False))) for size in weight.shape)
+    weight[box] = rng.random(weight[box].shape) + 0.1
+    values = rng.normal(100, 300, weight.shape).astype(np.float32)
+    total, sums = (ndimage.gaussian_filter(each, length, mode="nearest") for each in (weight, values * weight))
+    floor, whole = 1e-6 * float(weight.mean()), float((values * weight).sum() / weight.sum())
+    wanted = (sums + floor * whole) / (total + floor)
+    near = bounding_box(weight > 0, margin=3)
+    found, found_near = NearMean(weight, length)(values), NearMean(weight, length, near)(values)
+    assert found.dtype == found_near.dtype == wanted.dtype
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(found_near[near], wanted[near])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_levels_within_reach_are_those_of_the_whole_box(seed):
+    """Of a bent vessel that the image's border cuts, and of one within it."""
+    rng = np.random.default_rng([44, seed])
+    y, x = 9 + 3 * np.sin(np.arange(40) / 5), np.full(40, rng.uniform(8, 20))
+    z, yy, xx = np.indices((40, 30, 30))
+    mask = (yy - y[z]) ** 2 + (xx - x[z]) ** 2 < rng.uniform(2, 4) ** 2
+    if seed % 2:
+        mask[:8] = mask[-8:] = False
+    voxels = (40 + 300 * mask + rng.normal(0, 15, mask.shape)).astype(np.float32)
+    image, log = Volume(voxels, (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), np.eye(3)), logging.getLogger("test")
+    problem = Problem(image, (), (), None, SegmentSettings(), 190.0, -np.inf, log)
+    box, reach = bounding_box(mask, margin=25), 6
+    asked = (problem, box, mask[box], levels(voxels, mask, [(int(x[20]), int(y[20]), 20)], 190.0), 190.0, 3.0)
+    whole, near = levels_near(*asked), levels_near(*asked, reach)
+    there = whole.away <= max(reach, SHELL_VOXELS[1] + 1)
+    assert not there.all()
+    assert (near.away[~there] > reach).all()
+    for name in ("blood", "tissue", "depth", "away"):
+        np.testing.assert_array_equal(getattr(near, name)[there], getattr(whole, name)[there])
