@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.spatial.transform import Rotation
 
-from pipeline.case.vessel import Distance, coverage
+from pipeline.case.vessel import BLOCK, Distance, coverage
 from pipeline.files.volume import Volume
 from tests.support.crops import Line, _away, line
 
@@ -46,6 +47,18 @@ class Strange:
     tilt_deg: float = 0.0
 
 
+def _part(distance: Distance, size: tuple[int, int, int], spacing_mm: tuple[float, float, float]) -> Floats:
+    return coverage(distance, size, spacing_mm, 4 if max(spacing_mm) < 2 else 8).astype(float)
+
+
+@lru_cache(maxsize=8)
+def _lumen(size: tuple[int, int, int], spacing_mm: tuple[float, float, float], *packed: tuple[bytes, bytes]) -> Floats:
+    """What of each voxel lies in lines: tests that follow each other draw the same vessel again, a second each."""
+    lines = [(np.frombuffer(points).reshape(-1, 3), np.frombuffer(radii)) for points, radii in packed]
+    reach_mm = 1.01 * BLOCK * float(np.linalg.norm(spacing_mm))  # farther away nothing is measured
+    return _part(lambda points: _away(lines, points, reach_mm), size, spacing_mm)
+
+
 @dataclass
 class Scene:
     """A grid around the origin, the vessel in it, and its intensities while they are made.
@@ -67,7 +80,10 @@ class Scene:
     def __post_init__(self) -> None:
         index = np.moveaxis(np.indices(self.size[::-1])[::-1], 0, -1)
         self.places = (index - (np.array(self.size) - 1) / 2) * self.spacing_mm
-        self.lumen = self.part(lambda points: _away(self.lines, points))
+        packed = (
+            (np.asarray(points, float).tobytes(), np.asarray(radii, float).tobytes()) for points, radii in self.lines
+        )
+        self.lumen = _lumen(tuple(self.size), tuple(self.spacing_mm), *packed).copy()
         self.radius_mm = float(self.lines[0][1].mean())
         self.voxels = self.tissue + (self.blood - self.tissue) * self.lumen
 
@@ -84,8 +100,7 @@ class Scene:
 
     def part(self, distance: Distance) -> Floats:
         """What of each voxel lies in a shape."""
-        divisions = 4 if max(self.spacing_mm) < 2 else 8
-        return coverage(distance, self.size, self.spacing_mm, divisions).astype(float)
+        return _part(distance, self.size, self.spacing_mm)
 
     def put(self, part: Floats, level: float | Floats) -> None:
         """Fill a part of each voxel with another level."""
