@@ -109,9 +109,7 @@ class Unbiased:
     blur: float
 
 
-def unbiased_share(
-    share: NDArray[np.floating], lumen: NDArray[np.floating], depth: NDArray[np.floating], length: float
-) -> Unbiased:
+def unbiased_share(share: NDArray[np.floating], lumen: NDArray[np.floating], near: NearMean) -> Unbiased:
     """Share of the measured contrast at which a blurred vessel has its true volume, and what blur leaves of the true.
 
     The lumen is blurred once more, by the Gaussian that makes its wall as steep as the image's, both by differences
@@ -125,10 +123,9 @@ def unbiased_share(
     ----------
     share : (Z, Y, X), intensity above the tissue over the measured contrast.
     lumen : (Z, Y, X), what of each voxel it fills, from 0 to 1, about as the vessel does.
-    depth : (Z, Y, X), distance from the wall within it, voxels; the contrast is that of a mean weighted by its cube.
-    length : standard deviation, voxels, of the Gaussian over which that mean is.
+    near : mean by the cube of the depth within it, of which the contrast is.
     """
-    near, wall = NearMean(depth**3, length), _Wall(lumen)
+    wall = _Wall(lumen)
     steep = max(wall.slope(share), FLATTEST)
 
     def steeper(deviation: float) -> float:
@@ -136,23 +133,23 @@ def unbiased_share(
         return float(np.log(max(wall.slope(field / near(field)), FLATTEST) / steep))
 
     first, second, low, high = np.log([*FIRST_BLURS, *BLURS])
-    return _of_blur(lumen, wall, near, length, np.exp(_zero(steeper, (first, second), (low, high), ALIKE)))
+    return _of_blur(lumen, wall, near, np.exp(_zero(steeper, (first, second), (low, high), ALIKE)))
 
 
-def of_blur(lumen: NDArray[np.floating], depth: NDArray[np.floating], length: float, blur_voxels: float) -> Unbiased:
+def of_blur(lumen: NDArray[np.floating], near: NearMean, blur_voxels: float) -> Unbiased:
     """The same of a vessel that is blurred by a given Gaussian.
 
     Parameters
     ----------
-    lumen, depth, length : as for :func:`unbiased_share`.
+    lumen, near : as for :func:`unbiased_share`.
     blur_voxels : standard deviation of the Gaussian.
     """
-    return _of_blur(lumen, _Wall(lumen), NearMean(depth**3, length), length, blur_voxels)
+    return _of_blur(lumen, _Wall(lumen), near, blur_voxels)
 
 
-def _of_blur(lumen: NDArray[np.floating], wall: "_Wall", near: NearMean, length: float, blur_voxels: float) -> Unbiased:
+def _of_blur(lumen: NDArray[np.floating], wall: "_Wall", near: NearMean, blur_voxels: float) -> Unbiased:
     field, volume = ndimage.gaussian_filter(lumen, blur_voxels, mode="nearest"), float(lumen.sum(dtype=np.float64))
-    at_wall = average_near(field, wall.at * (lumen * (1 - lumen) + LEAST_PART), length)
+    at_wall = average_near(field, wall.at * (lumen * (1 - lumen) + LEAST_PART), near.length)
 
     def larger(off: float) -> float:
         return enclosed_voxels(np.clip(field - at_wall - off + 0.5, 0, 1)) / volume - 1

@@ -14,7 +14,7 @@ from scipy import ndimage
 
 from pipeline.files.enclosed import enclosed_voxels, filled
 from pipeline.segmentation.blur import of_blur
-from pipeline.segmentation.following import REACH_VOXELS, length_of
+from pipeline.segmentation.following import REACH_VOXELS, NearMean, length_of
 from pipeline.segmentation.local_edge import LocalEdge
 from pipeline.segmentation.point_text import BY_HAND
 from pipeline.segmentation.region_growing import occupancy
@@ -42,13 +42,14 @@ def record_of_open_volume(edge: LocalEdge, radius: float) -> dict[str, Any] | No
     if not edge.blurred or not edge.inside.any():
         return None
     depth = ndimage.distance_transform_edt(np.pad(edge.inside, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
+    near = NearMean(depth**3, length_of(radius))
     share, room = edge.share + edge.edge, ndimage.binary_dilation(edge.inside, iterations=REACH_VOXELS)
     volumes = []
     for blurred in (edge.blurred, (1 + KNOWN) * edge.blurred):
         part, above = edge.inside, edge.share
         for _ in range(ROUNDS):
             lumen = filled(occupancy(above, part, 0.0, 1.0))
-            above = share - of_blur(lumen, depth, length_of(radius), blurred).level
+            above = share - of_blur(lumen, near, blurred).level
             part = room & (above >= 0)
         volumes.append(enclosed_voxels(occupancy(above, part, 0.0, 1.0)) if part.any() else 0.0)
     change = volumes[1] / volumes[0] - 1

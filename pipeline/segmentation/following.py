@@ -66,12 +66,14 @@ class Near:
     ----------
     blood, tissue : (z, y, x) intensities.
     depth, away : (z, y, x) distance from the mask's wall within it and outside, voxels.
+    by_depth : mean by the cube of the depth.
     """
 
     blood: NDArray[np.floating]
     tissue: NDArray[np.floating]
     depth: NDArray[np.floating]
     away: NDArray[np.floating]
+    by_depth: "NearMean"
 
 
 @dataclass(frozen=True)
@@ -120,11 +122,12 @@ def levels_near(
     tissue = soft_tissue(near, shell, wall, problem.dark)
     core = near[part & (depth > CORE * depth.max())]
     brightest = max(found.lumen, float(np.percentile(core, BRIGHT_PERCENTILE))) + found.contrast / 2
-    blood = average_near(np.minimum(near, brightest), np.where(part, depth**3, 0.0), length, within)
+    by_depth = NearMean(depth**3, length, within)
+    blood = by_depth(np.minimum(near, brightest))
     around = np.full(near.shape, found.surroundings)
     if tissue.any():
         around = average_near(near, tissue.astype(float), length, within)
-    return Near(blood, around, depth, away)
+    return Near(blood, around, depth, away, by_depth)
 
 
 class NearMean:
@@ -135,10 +138,14 @@ class NearMean:
     weight : (z, y, x), positive somewhere.
     length : standard deviation of the Gaussian, voxels.
     within : where means are asked for, with all that has a weight; elsewhere they are that of all.
+
+    Attributes
+    ----------
+    length : the same.
     """
 
     def __init__(self, weight: NDArray[np.floating], length: float, within: Box = EVERYWHERE) -> None:
-        self._weight, self._length, self._within = weight, length, within
+        self.length, self._weight, self._within = length, weight, within
         weighed = weight[within] != 0
         self._weighed = bounding_box(weighed) if weighed.any() else EVERYWHERE
         self._total = self._smooth(weight)
@@ -158,13 +165,13 @@ class NearMean:
         does, but for lines through nothing, which are half of all and more.
         """
         own, (_, rows, columns) = weighted[self._within], self._weighed
-        smooth = ndimage.gaussian_filter1d(own[:, rows, columns], self._length, 0, mode="nearest")
+        smooth = ndimage.gaussian_filter1d(own[:, rows, columns], self.length, 0, mode="nearest")
         wide = np.zeros((*own.shape[:2], smooth.shape[2]), smooth.dtype)
         wide[:, rows] = smooth
-        smooth = ndimage.gaussian_filter1d(wide, self._length, 1, mode="nearest")
+        smooth = ndimage.gaussian_filter1d(wide, self.length, 1, mode="nearest")
         wide = np.zeros(own.shape, smooth.dtype)
         wide[:, :, columns] = smooth
-        return np.asarray(ndimage.gaussian_filter1d(wide, self._length, 2, mode="nearest"))
+        return np.asarray(ndimage.gaussian_filter1d(wide, self.length, 2, mode="nearest"))
 
 
 def average_near(

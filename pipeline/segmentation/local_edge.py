@@ -23,7 +23,6 @@ from pipeline.segmentation.following import (
     Near,
     followed,
     least_contrast,
-    length_of,
     levels_near,
 )
 from pipeline.segmentation.levels import SHELL_VOXELS, Levels, levels
@@ -150,7 +149,7 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
         room = part | (near < lumen.wall)
         if problem.barrier is not None:
             room &= ~problem.barrier[box]
-        level, blurred = _edge(share, part, room, here, length_of(float(radii.mean())))
+        level, blurred = _edge(share, part, room, here)
         share = share - level
         grown = _from_level(share, part, room)
         moved = abs(float(grown.sum() / part.sum() - 1))
@@ -178,9 +177,7 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radii:
     )
 
 
-def _edge(
-    share: NDArray[np.floating], part: Mask, room: Mask, here: Near, length: float
-) -> tuple[NDArray[np.floating], float]:
+def _edge(share: NDArray[np.floating], part: Mask, room: Mask, here: Near) -> tuple[NDArray[np.floating], float]:
     """Share of the contrast at which the wall stands near each place, (z, y, x), and the wall's blur in voxels.
 
     Where that is far from half way, as in thin vessels, the vessel that is blurred once more to find it is another one,
@@ -190,15 +187,14 @@ def _edge(
     ----------
     share : (z, y, x) intensity above the tissue over the contrast of the place.
     part, room : (z, y, x) bool, the mask, and where the lumen may reach.
-    here : distances from the mask's wall.
-    length : standard deviation, voxels, of the Gaussian over which levels are averaged.
+    here : the mean over which levels are averaged.
     """
     level, blurred = np.full(share.shape, HALF_WAY), 0.0
     for _ in range(ROUNDS):
         inside = _from_level(share - level, part, room)
         if not inside.any():
             break
-        found = unbiased_share(share, filled(occupancy(share - level, inside, 0.0, 1.0)), here.depth, length)
+        found = unbiased_share(share, filled(occupancy(share - level, inside, 0.0, 1.0)), here.by_depth)
         wall = inside & ~ndimage.binary_erosion(inside, border_value=1)
         if not wall.any() or float(np.median(found.seen[wall])) < DIMMEST:
             break

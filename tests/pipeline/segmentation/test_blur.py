@@ -9,7 +9,7 @@ from pipeline.case.settings.images import FilterSettings, SegmentSettings
 from pipeline.files.enclosed import enclosed_voxels, filled
 from pipeline.files.volume import Volume
 from pipeline.segmentation.blur import unbiased_share
-from pipeline.segmentation.following import Near, average_near, length_of
+from pipeline.segmentation.following import Near, NearMean, length_of
 from pipeline.segmentation.local_edge import DIMMEST, HALF_WAY, _edge
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.segment import segment
@@ -38,10 +38,11 @@ def test_at_the_share_found_a_blurred_tube_has_its_volume(radius, blur):
     share = ndimage.gaussian_filter(lumen, blur, mode="nearest")
     depth = ndimage.distance_transform_edt(np.pad(share >= 0.5, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
     level, length = 0.5, length_of(radius)
-    left = average_near(share, depth**3, length)
+    near = NearMean(depth**3, length)
+    left = near(share)
     seen = share / left
     for _ in range(1 if radius > 3 else 3):
-        found = unbiased_share(seen, filled(np.clip(seen - level + 0.5, 0, 1)), depth, length)
+        found = unbiased_share(seen, filled(np.clip(seen - level + 0.5, 0, 1)), near)
         level = found.level
     volume, middle = lumen.sum(), (20, 20, 20)
     assert found.seen[middle] == pytest.approx(left[middle], rel=0.05)
@@ -56,10 +57,11 @@ def test_of_a_thread_the_wall_stays_within_what_is_seen():
     thread = np.zeros((21, 21, 21))
     thread[:, 10, 10] = 1
     share = ndimage.gaussian_filter(thread, 1.2) / 0.11
-    found = unbiased_share(share, thread, thread, 3.0)
+    mean = NearMean(thread, 3.0)
+    found = unbiased_share(share, thread, mean)
     assert found.seen[thread > 0].max() < DIMMEST
-    near = Near(share, share, thread, 1 - thread)
-    level, _ = _edge(share, thread > 0, np.ones(thread.shape, bool), near, 3.0)
+    near = Near(share, share, thread, 1 - thread, mean)
+    level, _ = _edge(share, thread > 0, np.ones(thread.shape, bool), near)
     assert HALF_WAY <= level.min() <= level.max() < share.max()
 
 
@@ -78,8 +80,9 @@ def test_a_vessel_half_as_thick_has_its_own_level():
     """One level and one dimness for all made thin branches of forks too thick, whole forks by up to 17 %."""
     (thick, thin), share = pipes((3.6, 1.8), 0.8)
     depth = ndimage.distance_transform_edt(np.pad(share >= 0.4, 1, mode="edge"))[1:-1, 1:-1, 1:-1]
-    measured = share / average_near(share, depth**3, 4.0)
-    found = unbiased_share(measured, filled(np.clip(share + 0.1, 0, 1)), depth, 4.0)
+    near = NearMean(depth**3, 4.0)
+    measured = share / near(share)
+    found = unbiased_share(measured, filled(np.clip(share + 0.1, 0, 1)), near)
     inside = np.clip(measured - found.level + 0.5, 0, 1)
     one = np.clip(measured - np.mean(found.level[share > 0.4]) + 0.5, 0, 1)
     errors = [enclosed_voxels(each[:, 16:]) / thin.sum() - 1 for each in (inside, one)]
