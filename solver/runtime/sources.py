@@ -58,8 +58,8 @@ def _names(folder: str) -> frozenset[str]:
 
 
 IMPORT = re.compile(r"\n[ \t]*((?:from[ \t]+[\w.]+[ \t]+)?import\b(?:[ \t]*\([^)]*\)|[^\n(]*))")
-"""A statement that imports, after a line break, by which it is found in a third of the time that ``^`` takes; a line of a
-text may look like one.
+"""A statement that imports, after a line break, by which it is found in a third of the time that ``^`` takes; a line of
+a text may look like one.
 """
 
 
