@@ -49,7 +49,7 @@ LIMITS = {"steady": (steady, "max_steps", (500, 900), 100_000), "repeating": (re
 
 
 @pytest.mark.parametrize(("cycles", "expected", "advised"), [(6, 10, 12), (6, 21, 21), (2, 3, 8)])
-def test_a_pulse_whose_cycles_do_not_become_alike_is_told_how_many_tell(tmp_path, cycles, expected, advised):
+def test_a_pulse_whose_cycles_do_not_become_alike_is_refused_with_a_number(tmp_path, cycles, expected, advised):
     """What is expected, or twice as many, and as many as an average needs; no number was told."""
     wanted = replace(pulsatile(tmp_path / "wave"), cycles=cycles)
     schedule = Schedule(interval=10, sample=10, last=1, cycle=100, cycles=cycles, expected_cycles=expected)
