@@ -76,9 +76,10 @@ def only_varies(monitor: Monitor, settings: SolveSettings, step: int, raised_s: 
         return False
     if monitor.plan.schedule.short and _falls_evenly([each["velocity"] for each in found]):
         return False
+    series = {name: [each.get(name, 0.0) for each in found] for name in found[-1]}
     return all(
-        now <= tolerance or (name in found[0] and _stays_above(tolerance, more, found[0][name], now))
-        for name, now in found[-1].items()
+        each[-1] <= tolerance or (each[0] > 0 and (_to_and_fro(name, each) or _stays_above(tolerance, more, each)))
+        for name, each in series.items()
     )
 
 
@@ -117,10 +118,16 @@ def cycles_to_repeat(monitor: Monitor, tolerance: float) -> float:
     return wanted
 
 
-def _stays_above(tolerance: float, cycles: int, first: float, last: float) -> bool:
-    """Whether a difference will not have fallen to a tolerance in so many cycles, by how it fell from the first to the
-    last of `COMPARED`.
+def _to_and_fro(name: str, differences: list[float]) -> bool:
+    """Whether differences of flow or pressure do not fall each time, as they do on the way to a Windkessel's pressure:
+    those of a flow that varies are small, and often less in the end by chance.
     """
+    return name != "velocity" and differences != sorted(differences, reverse=True)
+
+
+def _stays_above(tolerance: float, cycles: int, differences: list[float]) -> bool:
+    """Whether a difference will not have fallen to a tolerance in so many cycles, by how it fell over those given."""
+    first, last = differences[0], differences[-1]
     return last * (last / first) ** (cycles / (COMPARED - 1)) > tolerance
 
 
