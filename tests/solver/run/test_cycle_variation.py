@@ -173,7 +173,7 @@ def test_cycles_that_only_vary_are_recognised_once_three_differences_are_of_the_
 @pytest.mark.parametrize("seed", range(5))
 def test_pressures_that_vary_by_little_hinder_the_recognition_seldom(seed):
     """As in aortas and carotid arteries, whose pressures differ by 1 to 5 % and scatter by a third. Of three in order,
-    1 of 6 by chance, most seem to fall to 1 % in six cycles; by the first and last alone 0.76 were recognised, now 0.88.
+    1 of 6 by chance, most seem to fall to 1 % in six cycles; by first and last alone 0.76 were recognised, now 0.88.
     """
     rng = np.random.default_rng(seed)
     found = [recognised([0.3] * 4, rng.uniform(0.01, 0.05) * rng.lognormal(0, 0.33, 4)) for _ in range(400)]
