@@ -111,7 +111,9 @@ def cycles_to_repeat(monitor: Monitor, tolerance: float) -> float:
         return inf
     for name, now in found[-1].items():
         first, before = (each.get(name, now) for each in (found[0], found[-2]))
-        fall = min(log(first / now) / (len(found) - 1), log(before / now)) if min(first, before, now) > 0 else 0.0
+        fall = log(first / now) / (len(found) - 1) if min(first, before, now) > 0 else 0.0
+        if 0 < now < before:  # what beats falls all the same
+            fall = min(fall, log(before / now))
         goal = tolerance if name == TO_COME or fall <= 0 else tolerance * min(1.0, expm1(fall))
         if now > goal:
             wanted = max(wanted, log(now / goal) / fall if fall > 0 else inf)

@@ -107,6 +107,12 @@ def test_waves_that_die_away_over_many_cycles_are_not_averaged():
     assert recognised(jet, [0.05] * 4, expected=15)
 
 
+def test_a_number_of_cycles_is_advised_where_differences_beat():
+    """Those of a fork fell from 16 to 11 %, and rose to that in the last of three."""
+    monitor: Any = SimpleNamespace(differences=lambda: [{"velocity": each} for each in (0.16, 0.1, 0.11)])
+    assert 5 < cycles_to_repeat(monitor, TOLERANCE) < 50
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_cycles_whose_speed_goes_on_in_one_direction_are_not_averaged(seed):
     """In an aneurysm that filled with vortices over 20 cycles differences of 0.42, 0.40 and 0.36 were averaged."""
