@@ -53,7 +53,7 @@ def test_a_pulse_whose_cycles_do_not_become_alike_is_refused_with_a_number(tmp_p
     """What is expected, or twice as many, and as many as an average needs; no number was told."""
     wanted = replace(pulsatile(tmp_path / "wave"), cycles=cycles)
     schedule = Schedule(interval=10, sample=10, last=1, cycle=100, cycles=cycles, expected_cycles=expected)
-    found = [{"velocity": 0.3}, {"velocity": 0.2}, {"velocity": 0.25}]
+    found = [{"velocity": 0.2}, {"velocity": 0.3}, {"velocity": 0.25}]
     monitor = SimpleNamespace(
         differences=lambda: found,
         from_repeating=lambda: found[-1],
