@@ -108,12 +108,30 @@ def _neighbours(
 
 
 def _goes_on(own: NDArray[np.bool_], its: NDArray[np.bool_], faces_mm2: float, spacing_mm: Sequence[float]) -> bool:
-    """Whether the face between two parts is a section of both together."""
-    widest = [_depth_mm(part[_around(part, 1)], 1, spacing_mm).max() for part in (own, its)]
-    if faces_mm2 > COMPACT * np.pi * max(widest) ** 2:
-        return False
+    """Whether a face between two parts is a section of both together; an arch that is cut level has two such faces."""
+    widest = max(_depth_mm(part[_around(part, 1)], 1, spacing_mm).max() for part in (own, its))
     meeting = (own & ndimage.binary_dilation(its)) | (its & ndimage.binary_dilation(own))
-    reach = int(np.ceil(1.5 * max(widest) / min(spacing_mm))) + 1
+    label, _ = ndimage.label(meeting, np.ones((3, 3, 3), bool))
+    sizes = np.bincount(label.ravel())[1:]
+    return any(
+        _is_section((own, its), label == number, faces_mm2 * size / sizes.sum(), widest, spacing_mm)
+        for number, size in enumerate(sizes, start=1)
+        if size >= LEAST_FACES
+    )
+
+
+def _is_section(
+    parts: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    meeting: NDArray[np.bool_],
+    faces_mm2: float,
+    widest: float,
+    spacing_mm: Sequence[float],
+) -> bool:
+    """Whether one face between two parts is a section of both together; `widest` is the larger depth of the parts."""
+    if faces_mm2 > COMPACT * np.pi * widest**2:
+        return False
+    own, its = parts
+    reach = int(np.ceil(1.5 * widest / min(spacing_mm))) + 1
     box = _around(meeting, reach)
     deep = float(_depth_mm(own[box] | its[box], reach, spacing_mm)[meeting[box]].max())
     thinner = min(_depth_mm(part[box], 1, spacing_mm).max() for part in (own, its))

@@ -37,6 +37,15 @@ def test_parts_of_a_vessel_go_on_one_in_another():
     assert chain(labels, [1, 2, 3], SPACING) == [1, 2, 3]
 
 
+def test_an_arch_that_is_cut_level_meets_its_other_label_at_two_sections():
+    z, y, x = (axis * step for axis, step in zip(np.indices((40, 40, 90)), SPACING[::-1], strict=True))
+    ring = np.hypot(np.hypot(x - 22, z - 5) - 14, y - 10) < 3.5
+    labels = np.where(ring & (z > 4), 1 + (z > 12), 0).astype(np.uint8)
+    assert ndimage.label(labels == 1)[1] == 2
+    assert continuations(labels, [1], SPACING) == [2]
+    assert chain(labels, [2, 1], SPACING) == [1, 2]
+
+
 @pytest.mark.parametrize("what", ["wall", "plaque", "vein", "thrombus", "false lumen"])
 def test_what_lies_beside_a_lumen_is_no_part_of_it(what):
     x, y, z, away = places()
