@@ -88,9 +88,9 @@ def chosen(
             found, settings = other, without
     if misplaced(found.record):
         other = tried(by_place(settings))
-        if other is None:
+        if other is None and len(found.record["seeds"]) > 1:  # of one seed, that refusal names another
             reasons |= without_places(found.record)
-        elif settles(other.record, found.record):
+        elif other is not None and settles(other.record, found.record):
             reasons |= record_of_choice(other.record, found.record)
             found = other
     return found, reasons
