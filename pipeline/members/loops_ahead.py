@@ -52,7 +52,7 @@ GRID_REYNOLDS = 20.0
 """Of the pipe's flow: ``auto`` takes the models of most vessels there."""
 STEPS = 40
 PULSE_S = 0.01
-"""Period of its pulse, of some 50 steps."""
+"""Period of its pulse, of some 800 steps."""
 RADIUS = 5.0
 """Of the lumen, in voxels."""
 LOWEST_PRIORITY = 19
@@ -109,7 +109,8 @@ def of_pipe(models: Mapping[str, Any], start: str, backend: str, waveform: Path 
     peak_m_s = GRID_REYNOLDS * models["viscosity_pa_s"] / models["density_kg_m3"] / spacing_m
     flow_ml_s = peak_m_s / 2 * math.pi / 4 * PIPE.diameter_mm**2  # the mean of a parabola is half of its peak
     inlet = {"flow_ml_s": flow_ml_s, "waveform": waveform and str(waveform)}
-    length = {"max_steps": STEPS, "cycles": 1, "min_cycles": 1, "snapshots": 2, "unsettled": "report"}
+    most = None if waveform else STEPS  # a cycle has more
+    length = {"max_steps": most, "cycles": 1, "min_cycles": 1, "snapshots": 2, "unsettled": "report"}
     own = {"inlets": {"*": inlet}, "backend": backend, "start": start}
     return parse(SolveSettings, {**models, **own, **length}, "solve")
 

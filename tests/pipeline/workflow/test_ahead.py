@@ -14,14 +14,20 @@ import pytest
 from numba import njit
 
 from pipeline.case.settings.flow import SolveSettings
+from pipeline.case.settings.geometry import DecomposeSettings
+from pipeline.geometry.surface.tessellation import tessellate
 from pipeline.members import loops_ahead as process
+from pipeline.members.in_memory import nodes_of
 from pipeline.workflow import ahead
 from pipeline.workflow.ahead import MODULE, compile_ahead, mark_of, models_of
 from solver.kernels.velocity_sets import D3Q27
 from solver.run.models import choose_models, choose_velocity_set
+from solver.run.plan import make_plan
+from solver.run.settings import parse
 from solver.runtime.sources import ROOT
 
 STEADY = SolveSettings.model_validate({"inlets": {"*": {"flow_ml_s": 2.0}}})
+PULSATING = STEADY.model_copy(update={"inlets": {"*": STEADY.inlets["*"].model_copy(update={"waveform": "pulse.csv"})}})
 CASES = SimpleNamespace(cohort={"a"}, section=lambda run, stage: {"solve": STEADY.model_dump_json()}[stage])
 JOBS = [
     SimpleNamespace(rule=SimpleNamespace(name=name), wildcards=SimpleNamespace(case="a"))
@@ -104,17 +110,19 @@ def test_the_flow_in_the_pipe_has_the_models_that_auto_takes_of_vessels(viscosit
 
 
 def test_a_pulse_begins_at_rest():
-    section = json.loads(STEADY.model_dump_json())
-    section["inlets"]["*"]["waveform"] = "pulse.csv"
-    assert json.loads(models_of(json.dumps(section)))["start"] == "rest"
+    assert json.loads(models_of(PULSATING.model_dump_json()))["start"] == "rest"
 
 
 def test_the_pulse_in_the_pipe_lasts_one_short_cycle(tmp_path):
     """And doubles a flow that it stops once a cycle."""
-    pulse = process.of_pipe(of_a_case(STEADY), "rest", "cpu", process._pulse(tmp_path))
+    pulse = process.of_pipe(of_a_case(PULSATING), "rest", "cpu", process._pulse(tmp_path))
     times_s, flow = np.loadtxt(pulse.inlets["*"].waveform, skiprows=1, delimiter=",").T
     assert (times_s[-1], flow.max(), flow.min()) == (process.PULSE_S, 2.0, 0.0)
-    assert (pulse.cycles, pulse.start) == (1, "rest")
+    spacing_mm = process.PIPE.diameter_mm / process.ACROSS
+    made = tessellate(process.PIPE, spacing_mm)
+    nodes = nodes_of(made.mesh, made.openings, spacing_mm, DecomposeSettings(), process.PIPE.patches)
+    schedule = make_plan(nodes, parse(pulse.model_dump(mode="json"))).schedule
+    assert schedule.last == schedule.cycle < 1000
 
 
 def test_it_ends_with_its_starter_and_leaves_no_files(tmp_path, monkeypatch):
@@ -172,9 +180,14 @@ from pipeline.members.in_process import solved_in
 from pipeline.stages.surface import extract_surface
 log = logging.getLogger("test")
 with event.install_recorder("numba:compile") as recorder:
-    if sys.argv[2] == "flow":
+    if sys.argv[2] != "vessel":
         bend = Bend(shape="bend", diameter_mm=3.0, bend_radius_mm=8.0, angle_deg=60.0)
         settings = {"inlets": {"*": {"flow_ml_s": 1.5}}, "backend": "cpu", "start": "coarse", "max_steps": 60}
+        if sys.argv[2] == "pulse":
+            file = Path(sys.argv[1]) / "wave.csv"
+            file.write_text("time_s,flow_ml_s\\n0,1\\n0.005,2\\n0.01,1.5\\n0.015,0.5\\n0.02,1\\n")
+            inlet = {"flow_ml_s": 1.5, "waveform": str(file)}
+            settings = {"inlets": {"*": inlet}, "backend": "cpu", "cycles": 1, "min_cycles": 1, "snapshots": 3}
         made = tessellate(bend, 0.25)
         nodes = nodes_of(made.mesh, made.openings, 0.25, DecomposeSettings(), bend.patches)
         solve = SolveSettings.model_validate(settings | {"unsettled": "report"})
@@ -192,14 +205,15 @@ print(json.dumps([each.data["dispatcher"].py_func.__module__ for _, each in reco
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["vessel", "flow"])
-def test_another_vessel_finds_its_loops(tmp_path, part):
-    mark, models = tmp_path / "mark", models_of(STEADY.model_dump_json())
+@pytest.mark.parametrize("case", ["vessel", "flow", "pulse"])
+def test_another_vessel_finds_its_loops(tmp_path, case):
+    models = models_of((PULSATING if case == "pulse" else STEADY).model_dump_json())
+    mark, part = tmp_path / "mark", "vessel" if case == "vessel" else "flow"
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "store")}
     command = [sys.executable, "-m", MODULE, part, str(mark), models, str(tmp_path)]
     assert subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE).wait() == 0
     assert mark.exists()
-    command = [sys.executable, "-c", BEND, str(tmp_path), part]
+    command = [sys.executable, "-c", BEND, str(tmp_path), case]
     answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     compiled = {module for module in json.loads(answer.stdout) if module.startswith(("solver.backends", "pipeline"))}
     assert compiled == set()
