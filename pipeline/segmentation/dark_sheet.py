@@ -138,7 +138,8 @@ def dark_sheet(
     if sheet is None:
         return None
     places, normals = sheet
-    seeds_inside = [tuple(n - side.start for n, side in zip(place[::-1], box, strict=True)) for place in seeds]
+    of_box = [tuple(n - side.start for n, side in zip(place[::-1], box, strict=True)) for place in seeds]
+    seeds_inside = [seed for seed in of_box if all(0 <= n < most for n, most in zip(seed, part.shape, strict=True))]
     middle = places[np.linalg.norm(places - places.mean(axis=0), axis=1).argmin()]
     z, y, x = (int(n) + side.start for n, side in zip(middle, box, strict=True))
     within, behind = np.zeros_like(mask), np.zeros_like(mask)
@@ -286,7 +287,8 @@ def _parted(
     normals: NDArray[np.floating],
     seeds: Sequence[tuple[int, ...]],
 ) -> tuple[Mask, Mask]:
-    """A sheet with its thickness, and what lies on its other side, seen from the seeds.
+    """A sheet with its thickness, and what lies on its other side, seen from the seeds; none where they lie on both, or
+    all beyond the part.
 
     Sides are told by the direction across the sheet where it is nearest, so that it goes on straight to the wall, near
     which it is not seen.
@@ -297,11 +299,11 @@ def _parted(
     nearest = ndimage.distance_transform_edt(~outward.any(axis=0), return_distances=False, return_indices=True)
     ahead = np.sum((np.indices(part.shape) - nearest) * outward[:, *nearest], axis=0)
     sides = {bool(ahead[seed] > 0) for seed in seeds}
-    own = 1.0 if sides.pop() else -1.0
+    own = 1.0 if sides == {True} else -1.0
     half = _half_thickness(share, places, own * normals)
     sheet = part & (np.abs(ahead) < half)
     behind = part & (own * ahead <= -half)
-    return sheet, behind if not sides and behind.sum() >= OTHER_SIDE * part.sum() else np.zeros_like(part)
+    return sheet, behind if len(sides) == 1 and behind.sum() >= OTHER_SIDE * part.sum() else np.zeros_like(part)
 
 
 def _half_thickness(share: NDArray[np.float32], places: NDArray[np.int64], ways: NDArray[np.floating]) -> float:

@@ -150,6 +150,19 @@ def test_beside_a_wall_that_was_cut_no_faint_sheet_is_looked_for():
     assert dark_sheet(voxels, mask, [seed], around, faint=False) is None
 
 
+def test_a_seed_beyond_the_vessel_does_not_count_for_the_sides_of_a_flap():
+    """As one that was tried in what had leaked; it ended in a traceback."""
+    blood, _ = dissected(0.5, radius=4.0, shift=1.2)
+    voxels, seed = image_of(blood).voxels, (HALF - 2, HALF, HALF)
+    mask = ndimage.binary_fill_holes(voxels >= (TISSUE + BLOOD) / 2)
+    around = levels(voxels, mask, [seed], (TISSUE + BLOOD) / 2, -200.0)
+    alone = dark_sheet(voxels, mask, [seed], around)
+    for beyond in ((1, 1, HALF), (voxels.shape[2] - 2, voxels.shape[1] - 2, HALF)):
+        found = dark_sheet(voxels, mask, [seed, beyond], around)
+        assert (found.behind == alone.behind).all()
+        assert dark_sheet(voxels, mask, [beyond], around).behind.sum() == 0
+
+
 def test_seeds_on_both_sides_leave_the_flap_a_failed_check_with_nothing_behind():
     blood, _ = dissected(1.0)
     image = image_of(blood)
