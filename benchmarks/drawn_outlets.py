@@ -302,16 +302,33 @@ def run(number: int, options: argparse.Namespace) -> Values | None:
         if (updates := plan.expected_steps * nodes.count) > MOST_UPDATES:
             return known | {"nodes": nodes.count, "outcome": "left out", "updates": updates}
         record = known | once(nodes, wanted, folder, options.minutes)
-        record["followed"] = followed = list[Values]()
-        last = record
-        for _ in range(options.follow):
-            texts = [text for text in [last.get("unsettled"), *last.get("warnings", [])] if text]
-            if not (change := advised(texts, wanted)):
-                break
-            wanted = replace(wanted, **change)
-            last = once(nodes, wanted, folder, 3 * options.minutes)
-            followed.append({"advice": change, **last})
+        record["followed"] = followed(
+            record, wanted, options.follow, lambda changed: once(nodes, changed, folder, 3 * options.minutes)
+        )
         return record
+
+
+def followed(
+    record: Values, wanted: SolveSettings, most: int, again: Callable[[SolveSettings], Values]
+) -> list[Values]:
+    """What each piece of advice in turn leads to.
+
+    Parameters
+    ----------
+    record : of the first run.
+    wanted : its settings.
+    most : pieces of advice that are followed.
+    again : runs with other settings.
+    """
+    found = list[Values]()
+    for _ in range(most):
+        texts = [text for text in [record.get("unsettled"), *record.get("warnings", [])] if text]
+        if not (change := advised(texts, wanted)):
+            break
+        wanted = replace(wanted, **change)
+        record = again(wanted)
+        found.append({"advice": change, **record})
+    return found
 
 
 def shown(record: Values) -> str:

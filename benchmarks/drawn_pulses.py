@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 from bench import add_results, add_settings, write_results
-from drawn_outlets import OUTLETS, Values, advised, behind, once, outlets_of, shown, vessel, write_wave
+from drawn_outlets import OUTLETS, Values, behind, followed, once, outlets_of, shown, vessel, write_wave
 from numpy.typing import NDArray
 from strange_flows import Draw, askew, even_log, settings_of, steady
 
@@ -206,15 +206,9 @@ def run(number: int, options: argparse.Namespace) -> Values:
         named = json.loads(json.dumps(given).replace(f"{folder}/", ""))
         known |= {"solve": named, "planned_steps": plan.expected_steps, "nodes": nodes.count}
         record = known | ran(nodes, wanted, folder, options.minutes)
-        record["followed"] = followed = list[Values]()
-        last = record
-        for _ in range(options.follow):
-            texts = [text for text in [last.get("unsettled"), *last.get("warnings", [])] if text]
-            if not (change := advised(texts, wanted)):
-                break
-            wanted = replace(wanted, **change)
-            last = ran(nodes, wanted, folder, 4 * options.minutes)
-            followed.append({"advice": change, **last})
+        record["followed"] = followed(
+            record, wanted, options.follow, lambda changed: ran(nodes, changed, folder, 4 * options.minutes)
+        )
         return record
 
 
