@@ -20,11 +20,14 @@ A flow that is expected to take more than `MOST_UPDATES` is drawn again.
 import argparse
 import csv
 import json
+import os
 import tempfile
 from dataclasses import replace
 from functools import partial
 from math import ceil
 from pathlib import Path
+
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 import numpy as np
 from bench import add_results, add_settings, write_results
