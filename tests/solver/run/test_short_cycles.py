@@ -4,11 +4,12 @@
 import logging
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from solver.run.flow_file import read_flow
-from solver.run.settings import InletSettings
+from solver.run.settings import InletSettings, SolveSettings
 from solver.run.solve import solve
 from tests.support.geometries import pipe
 from tests.support.solve_settings import settings
@@ -17,11 +18,16 @@ from tests.support.waveforms import write_waveform
 LOG = logging.getLogger("test_short_cycles")
 
 
+def pulsing(folder: Path, period_s: float, cycles: int) -> SolveSettings:
+    """A pulse of half of its mean flow, which may have so many cycles."""
+    times = np.linspace(0, period_s, 41)
+    path = write_waveform(folder / "wave.csv", times, 0.1 + 0.05 * np.sin(2 * np.pi * times / period_s))
+    return settings(inlets={"in": InletSettings(None, path, "plug")}, max_steps=None, cycles=cycles)
+
+
 def test_a_flow_that_settles_over_many_cycles_is_not_taken_to_vary(tmp_path):
     """It was averaged as one that never repeats. With as many cycles as the message says it repeats."""
-    times = np.linspace(0, 0.01, 41)
-    path = write_waveform(tmp_path / "wave.csv", times, 0.1 + 0.05 * np.sin(2 * np.pi * times / 0.01))
-    wanted = settings(inlets={"in": InletSettings(None, path, "plug")}, max_steps=None, cycles=6)
+    wanted = pulsing(tmp_path, 0.01, 6)
     nodes = pipe((1, 0, 0), 6.2, 20, 0.2)
     summary = solve(nodes, wanted, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG)
     assert summary["state"] == "unsettled"
@@ -33,9 +39,7 @@ def test_a_flow_that_settles_over_many_cycles_is_not_taken_to_vary(tmp_path):
 
 def test_a_flow_that_repeats_is_where_more_cycles_lead(tmp_path):
     """It ended where each cycle differed by 0.9 % from the last, after 14, and was 4.5 % from where they lead."""
-    times = np.linspace(0, 0.002, 41)
-    path = write_waveform(tmp_path / "wave.csv", times, 0.1 + 0.05 * np.sin(2 * np.pi * times / 0.002))
-    wanted = settings(inlets={"in": InletSettings(None, path, "plug")}, max_steps=None, cycles=60)
+    wanted = pulsing(tmp_path, 0.002, 60)
     nodes = pipe((1, 0, 0), 5.2, 12, 0.25)
     found = solve(nodes, wanted, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG)
     assert found["state"] == "periodic"
