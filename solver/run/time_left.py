@@ -13,7 +13,7 @@ is the mean of two in their logarithms: of the last third of the rows, and the o
 the residual at the second row (the first one shows how the flow was interpolated) to the tolerance in the steps
 forecast. What was seen weighs as the part of this fall that is done, the forecast as `STANDS`: with 0.3 to 0.8 it is
 within 0.7 to 1.3 at a fifth of 28 to 31 of the 36 flows by which that was set, and with 0.6 of 38 of 45 drawn later
-(benchmarks/steps_left.py).
+(benchmarks/steps_left.py). A forecast that is overrun weighs less, and by `MARGIN` times nothing.
 
 A flow that fluctuates takes the steps that its mean needs (:class:`solver.run.convergence.Watch`). Where the residual
 does not fall some flow-through times after the ramp, or the forecast is used up, or the flow was judged not to settle,
@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.run.convergence import BATCHES, LEAST_THROUGHS, RECENT, Watch, batch_means, slope
+from solver.run.convergence import BATCHES, LEAST_THROUGHS, MARGIN, RECENT, Watch, batch_means, slope
 from solver.run.forecast import Forecast
 from solver.run.monitor import Row
 from solver.run.schedule import Schedule
@@ -112,7 +112,9 @@ def settling_from_flow(rows: Sequence[Row], expected: float, tolerance: float) -
         return inf
     last, whole = float(recent.mean()) + rise * (len(recent) - 1) / 2, residual[1] - end
     done = min(max((residual[1] - last) / whole, 0.0), 1.0)
-    seen = done / (done + STANDS) if rise < -error else 0.0
+    overrun = rows[-1].step / expected
+    stands = STANDS * min(max((MARGIN - overrun) / (MARGIN - 1), 0.0), 1.0)
+    seen = done / (done + stands) if rise < -error else 0.0
     rate = np.exp(seen * log(max(-rise, 1e-30) / interval) + (1 - seen) * log(whole / expected))
     return float(max(0.0, (last - end) / rate) + interval / 2)  # it ends at a row
 

@@ -99,6 +99,27 @@ def test_a_fall_that_is_fast_at_first_is_not_taken_for_the_end(early, constant, 
     assert (np.abs(left - truth)[later] < 0.5 * np.maximum(truth[later], 5 * INTERVAL)).all()
 
 
+@SETTINGS
+@given(
+    part=st.floats(0.2, 0.5),
+    fall=st.floats(5.0, 12.0),
+    noise=st.floats(0.0, 0.1),
+    seed=st.integers(0, 10**6),
+)
+def test_a_forecast_that_is_overrun_by_half_says_no_more_of_the_rate(part, fall, noise, seed):
+    """A flow that began with another takes 2 to 5 times its forecast: from 1.5 times on what was seen alone counts.
+
+    Its noise makes an error of the line of less than a fifth. With the rate of the forecast 0.5 to 0.74 of the steps
+    left would be expected.
+    """
+    count = 200
+    kick = noise * np.random.default_rng(seed).standard_normal(count)
+    rows = falling(TOLERANCE * np.exp(fall * (1 - np.arange(1, count + 1) / count) + kick))
+    end, now = rows[-1].step, int(0.8 * count)
+    left = settling_from_flow(rows[:now], part * end, TOLERANCE)
+    assert left == pytest.approx(end - rows[now - 1].step, rel=0.3)
+
+
 def test_a_flow_that_began_with_another_and_does_not_settle_leaves_the_forecast():
     rows = falling(np.ones(100))
     whole = np.log(1 / TOLERANCE)
