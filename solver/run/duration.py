@@ -48,7 +48,8 @@ class Duration:
 
     Attributes
     ----------
-    viscous_steps : R^2/nu, R the radius of the largest opening, or that of the walls without openings.
+    viscous_steps : R^2/nu, R the radius of the largest opening, or that of the walls without openings; of a steady flow
+        where the vessel is widest, if fluid lies beside the stream there, as in a sac: it settles last.
     through_steps : a flow-through time: volume over inflow, or the time in which driven fluid crosses the domain.
     schedule : when the run is observed, averaged and written, and may stop.
     expected_steps : where it is expected to end: after all cycles, or when it is steady.
@@ -87,7 +88,9 @@ def expect_duration(
     StageError
         If the cycles are more steps than the run may have, or fewer than averages need.
     """
-    viscous_steps = flow.radius_m**2 / units.viscosity_m2_s / units.dt_s
+    widest_mm = 0.0 if flow.period_s or not flow.sections else _widest_mm(nodes, flow)
+    viscous_s = (1e-3 * widest_mm if _in_sac(nodes, widest_mm) else flow.radius_m) ** 2 / units.viscosity_m2_s
+    viscous_steps = viscous_s / units.dt_s
     rows = rows_per_cycle(settings, flow.period_s)
     inflow_at_rows = flow.waveforms.flow_ml_s(np.arange(1, rows + 1) / rows * (flow.period_s or 0.0))
     through_steps = _through_steps(nodes, flow, units, viscous_steps)
@@ -95,7 +98,7 @@ def expect_duration(
     few = _few_cycles(settings, flow.period_s, ramp_s)
     tolerance = settings.periodic_tolerance if flow.period_s else settings.steady_tolerance
     if flow.waveforms.inflow and flow.sections:
-        settling = _settling_with_openings(nodes, flow, units)
+        settling = _settling_with_openings(nodes, flow, units, viscous_s, widest_mm)
     else:
         settling = _settling_closed(nodes, settings, flow, units)
     steps = (ramp_s + settling.raised_s(ramp_s, tolerance)) / units.dt_s
@@ -154,13 +157,26 @@ def _whole_steps(steps: float, schedule: Schedule) -> int:
     return (ceil(steps / schedule.interval) + 1) * schedule.interval  # a row more, whose change is small
 
 
-def _settling_with_openings(nodes: Nodes, flow: ExpectedFlow, units: Units) -> Settling:
+def _widest_mm(nodes: Nodes, flow: ExpectedFlow) -> float:
+    """Radius where a vessel with openings is widest: in a section that is wide for its height nothing else varies."""
+    widest_mm = widest_radius_mm(nodes)
+    return widest_mm if any(nodes.periodic) or flow.slip else max(widest_mm, wall_radius_mm(nodes))
+
+
+def _in_sac(nodes: Nodes, widest_mm: float) -> bool:
+    """Whether fluid lies beside the stream where a vessel is so wide."""
+    return widest_mm > SAC * max((o.radius_mm for o in nodes.openings), default=np.inf)
+
+
+def _settling_with_openings(
+    nodes: Nodes, flow: ExpectedFlow, units: Units, viscous_s: float, widest_mm: float
+) -> Settling:
     """Settling of a flow through openings.
 
     Waves stay in the vessel where the flow pulsates.
     """
     assert flow.sections is not None
-    length_m, viscous_s = flow.length * units.dx_m, flow.radius_m**2 / units.viscosity_m2_s
+    length_m = flow.length * units.dx_m
     if flow.period_s:
         inflow = flow.waveforms.inflow
         return standing_wave(
@@ -174,13 +190,10 @@ def _settling_with_openings(nodes: Nodes, flow: ExpectedFlow, units: Units) -> S
         )
     entering_m3_s = sum(max(-each, 0.0) for each in flow.out_m3_s.values())
     at_openings = speed_at_openings_m_s(nodes.openings, flow.out_m3_s)
-    widest_mm = widest_radius_mm(nodes)
-    if not any(nodes.periodic) and not flow.slip:  # in a section that is wide for its height: else nothing varies there
-        widest_mm = max(widest_mm, wall_radius_mm(nodes))
     fastest_m_s = flow.sections.speed_m_s(flow.out_m3_s)
     narrowing, reynolds = fastest_m_s / at_openings, sqrt(4 * entering_m3_s * fastest_m_s / pi) / units.viscosity_m2_s
     narrow_inlet, leaving_m_s = _leaves_wider(nodes, flow.out_m3_s), _mean_speed_m_s(nodes, flow.out_m3_s, 1)
-    in_sac = widest_mm > SAC * max(o.radius_mm for o in nodes.openings)
+    in_sac = _in_sac(nodes, widest_mm)
     beside = at_openings > WIDER * leaving_m_s or narrowing > WIDER or in_sac
     tube = len(nodes.openings) == 2 and not beside
     faster = leaving_m_s / _mean_speed_m_s(nodes, flow.out_m3_s, -1) if tube else 1.0

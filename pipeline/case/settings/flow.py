@@ -215,7 +215,9 @@ class SolveSettings(Section):
         " flow at twice the spacing. auto: coarse where that takes less time; waveforms start at rest",
     )
     steady_tolerance: Positive = Field(
-        1e-3, description="steady flow: stop when the relative RMS change over a viscous time is below this"
+        1e-3,
+        description="steady flow: stop when the relative RMS change over a viscous time, that of a sac where there is"
+        " one, is below this",
     )
     cycles: Annotated[int, Field(ge=1)] = Field(
         6,
