@@ -2,6 +2,7 @@
 """Pulses drawn at random: does what is called periodic repeat, and is what is advised right?
 
     PYTHONPATH=.:benchmarks python benchmarks/drawn_pulses.py 40 --seed 1 [--first 0] [--minutes 1.5] [--follow 3]
+        [--kinds short] [--once]
 
 Vessels and outlets are those of `drawn_outlets.py`, with pipes shorter than they are wide, ducts whose top slides along
 under a pulse, and outlets whose pressure pulses so that blood comes in through them for a part of the cycle. Time
@@ -176,10 +177,10 @@ def run_on(nodes: Nodes, wanted: SolveSettings, record: Values, folder: Path, mi
     return found | {"cycles_more": more, "farther": first.away(Cycle(folder, nodes))}
 
 
-def ran(nodes: Nodes, wanted: SolveSettings, folder: Path, minutes: float) -> Values:
-    """How a run ended, with what stands beside one that is periodic."""
+def ran(nodes: Nodes, wanted: SolveSettings, folder: Path, minutes: float, on: bool) -> Values:
+    """How a run ended, with what stands beside one that is periodic, which may be run on for that."""
     record = once(nodes, wanted, folder, minutes)
-    if record["outcome"] == "settled":
+    if record["outcome"] == "settled" and on:
         record["period_s"] = make_plan(nodes, wanted).period_s
         record |= run_on(nodes, wanted, record, folder, 6 * minutes)
     elif record["outcome"] in ("unsteady", "unsettled"):
@@ -189,7 +190,7 @@ def ran(nodes: Nodes, wanted: SolveSettings, folder: Path, minutes: float) -> Va
 
 def run(number: int, options: argparse.Namespace) -> Values:
     """Draw a flow, run it, and follow what is advised."""
-    kind = KINDS[number % len(KINDS)]
+    kind = options.kinds[number % len(options.kinds)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rng, updates, draws = np.random.default_rng([options.seed, number]), np.inf, 0
@@ -208,9 +209,12 @@ def run(number: int, options: argparse.Namespace) -> Values:
             return known | {"outcome": "left out"}
         named = json.loads(json.dumps(given).replace(f"{folder}/", ""))
         known |= {"solve": named, "planned_steps": plan.expected_steps, "nodes": nodes.count}
-        record = known | ran(nodes, wanted, folder, options.minutes)
+        record = known | ran(nodes, wanted, folder, options.minutes, not options.once)
         record["followed"] = followed(
-            record, wanted, options.follow, lambda changed: ran(nodes, changed, folder, 4 * options.minutes)
+            record,
+            wanted,
+            options.follow,
+            lambda changed: ran(nodes, changed, folder, 4 * options.minutes, not options.once),
         )
         return record
 
@@ -227,7 +231,9 @@ def main() -> None:
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, help="that follow one another")
     parser.add_argument("--minutes", type=float, default=1.5, help="of each run, at most")
+    parser.add_argument("--once", action="store_true", help="run on nothing that is periodic")
     parser.add_argument("--follow", type=int, default=3, help="most pieces of advice that are followed")
     add_settings(parser)
     add_results(parser)

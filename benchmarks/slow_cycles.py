@@ -2,6 +2,7 @@
 """Pulses that settle over many cycles, and pulses that never repeat: how well are they told apart?
 
     PYTHONPATH=.:benchmarks python benchmarks/slow_cycles.py 24 --seed 1 [--first 0] [--cycles 16]
+        [--kinds settling] [--updates 1e8]
 
 Every second flow is a pipe, a taper or a fork whose cycle is short for the time in which it settles, R^2/nu; the others
 are jets out of a narrow throat into a wide tube, whose flow varies if it is fast. All are run for so many cycles,
@@ -51,7 +52,7 @@ FEW, SETTLES = 6, 0.3
 EVENLY, SHORT = (1.25, 1.5, 2.0, 3.0, 5.0, np.inf), (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """Values that are tried."""
 MOST_UPDATES, MOST_DRAWS = 3.2e8, 16
-"""Of nodes, that all cycles are expected to take at most; and draws until one takes no more."""
+"""Of nodes, that all cycles take at most unless it is said; and draws until one takes no more."""
 WAVES = ("common-carotid", "thoracic-aorta", "cosine")
 
 
@@ -120,7 +121,9 @@ def expected_cycles(nodes: Nodes, given: Values) -> int:
     return int(said[1]) if said else 1
 
 
-def differences_of(rng: Draw, draw: Callable[[Draw, Path], tuple[Nodes, Values]], cycles: int) -> Values:
+def differences_of(
+    rng: Draw, draw: Callable[[Draw, Path], tuple[Nodes, Values]], cycles: int, updates: float
+) -> Values:
     """Draw a flow, and run it for so many cycles."""
     kept = list[dict[str, float]]()
     with tempfile.TemporaryDirectory() as name:
@@ -131,7 +134,7 @@ def differences_of(rng: Draw, draw: Callable[[Draw, Path], tuple[Nodes, Values]]
                 plan, expected = make_plan(nodes, wanted), expected_cycles(nodes, given)
             except StageError:
                 continue
-            if plan.schedule.last * nodes.count <= MOST_UPDATES:
+            if plan.schedule.last * nodes.count <= updates:
                 break
         else:
             return {"outcome": "left out"}
@@ -219,15 +222,17 @@ def main() -> None:
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
+    parser.add_argument("--kinds", nargs="+", default=["settling", "varying"], help="that follow one another")
+    parser.add_argument("--updates", type=float, default=MOST_UPDATES, help="that all cycles take at most")
     parser.add_argument("--cycles", type=int, default=16, help="that all are run for")
     add_results(parser)
     options = parser.parse_args()
-    found = list[Values]()
+    found, draws = list[Values](), [{"settling": settling, "varying": varying}[kind] for kind in options.kinds]
     for number in range(options.first, options.first + options.count):
-        draw = (settling, varying)[number % 2]
+        draw = draws[number % len(draws)]
         rng = np.random.default_rng([options.seed, number])
         record: Values = {"name": f"{options.seed}-{number}", "kind": draw.__name__}
-        found.append(record := record | differences_of(rng, draw, options.cycles))
+        found.append(record := record | differences_of(rng, draw, options.cycles, options.updates))
         record["repeats_after"] = repeats_after(record) if record["outcome"] == "ran" else None
         velocity = [f"{each['velocity']:.3g}" for each in record.get("differences", [])]
         print(record["name"], record["kind"], record["outcome"], record.get("settles"), *velocity, flush=True)

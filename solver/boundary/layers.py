@@ -114,7 +114,7 @@ def _raised(
     for opening, rows, depth, share in _layers(nodes, ids, layers) if raised else ():
         here, of_layer = nodes.among_here(rows)
         blend[here] = np.maximum(blend[here], share[of_layer])
-        area = opening.area_mm2 / nodes.spacing_mm**2
+        area = _area(nodes, opening)
         within = layers + 0.5 - np.clip(depth, 0.5, layers + 0.5)
         upstream = (within**3 / (3 * layers**2) + np.clip(0.5 - depth, 0, 0.5)) / (layers / 3 + 0.5)
         frictions.append(
@@ -133,7 +133,7 @@ def _raised(
 
 def friction_factor(nodes: Nodes, opening: Opening) -> float:
     """K = A^2 / integral of phi, where Laplace(phi) = -1 on the cap and phi = 0 on its rim; A in lattice units."""
-    profile, area = CapProfile.of(nodes, opening), opening.area_mm2 / nodes.spacing_mm**2
+    profile, area = CapProfile.of(nodes, opening), _area(nodes, opening)
     return profile.curvature * area**2 / profile.flow
 
 
@@ -141,16 +141,33 @@ def resistances_to_caps(nodes: Nodes, tau: float) -> NDArray[np.float64]:
     """Drop of drho over the flow, lattice units, of developed flow between the nodes with a link through each opening
     and its cap, (openings,): K (tau - 1/2) d/A^2, d their mean depth in spacings. All ranks ask together.
     """
-    return np.array([_to_cap(nodes, opening, tau) for opening in nodes.openings])
+    factors = [friction_factor(nodes, opening) * (tau - 0.5) / _area(nodes, opening) ** 2 for opening in nodes.openings]
+    return np.array(factors) * _depths_of_caps(nodes)
 
 
-def _to_cap(nodes: Nodes, opening: Opening, tau: float) -> float:
+def inertances_to_caps(nodes: Nodes) -> NDArray[np.float64]:
+    """Drop of drho on the same way over the rise of the flow in a step, lattice units, (openings,): 3 d/A. All ranks
+    ask together.
+    """
+    return 3 * _depths_of_caps(nodes) / np.array([_area(nodes, opening) for opening in nodes.openings])
+
+
+def _area(nodes: Nodes, opening: Opening) -> float:
+    """Of a cap, lattice units."""
+    return opening.area_mm2 / nodes.spacing_mm**2
+
+
+def _depths_of_caps(nodes: Nodes) -> NDArray[np.float64]:
+    """Mean depth below each cap of the nodes with a link through it, spacings, (openings,)."""
+    return np.array([_depth_of_cap(nodes, opening) for opening in nodes.openings])
+
+
+def _depth_of_cap(nodes: Nodes, opening: Opening) -> float:
     linked = np.unique(nodes.opening_link_node[nodes.opening_link_opening == opening.id])
     linked = linked[nodes.is_own[linked]]
     depth = (np.array(opening.centre_mm) - nodes.points_mm(linked)) @ np.array(opening.normal) / nodes.spacing_mm
     rows, depth = nodes.ranks.join(nodes.rows[linked]), nodes.ranks.join(depth)
-    area = opening.area_mm2 / nodes.spacing_mm**2
-    return friction_factor(nodes, opening) * (tau - 0.5) * float(depth[np.argsort(rows)].mean()) / area**2
+    return float(depth[np.argsort(rows)].mean())
 
 
 def _layers(

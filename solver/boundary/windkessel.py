@@ -79,6 +79,11 @@ class Windkessel:
         """The rest of it, which of a long time constant is less than the rounding of 1."""
         return -expm1(-time_s / self.time_constant_s) if self.time_constant_s else 1.0
 
+    def impedance_mmhg_s_ml(self, omega_1_s: NDArray[np.float64]) -> NDArray[np.complex128]:
+        """Z = Rp + Rd/(1 + i omega Rd C), pressure over flow at radian rates."""
+        lag = 1j * omega_1_s * self.time_constant_s
+        return np.asarray(self.proximal_mmhg_s_ml + self.distal_mmhg_s_ml / (1 + lag), np.complex128)
+
     def stored_mmhg(self, flow_ml_s: NDArray[np.float64], step_s: float, start_mmhg: float) -> NDArray[np.float64]:
         """Pressure pc - pd after each step of a flow that does not change within one.
 

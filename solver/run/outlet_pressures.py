@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pressures that are expected at outlets over a cycle, and what is to be repaired of the vessels behind them."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import exp, expm1, floor, log1p, log10
 
 import numpy as np
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.run.boundary_schedule import BoundarySchedule, excess_ml_s, followed
 from solver.run.outlet_rules import forgotten_in_step
+from solver.run.sound import MOST_APART
 
 LEAST_PROXIMAL, MOST_PROXIMAL = 0.1, 10.0
 """Proximal resistance r over the impedance of the lattice's fluid, outside of which more than four fifths of a pressure
@@ -17,6 +20,8 @@ MOST_MMHG = 500.0
 """Largest pressure above or below that of the air, above which what is behind an outlet is no vessel."""
 CYCLES_PER_CONSTANT, MOST_CYCLES = 3.0, 1000
 """Time constants that a run should last; and cycles, up to which it is advised to."""
+UNEXPECTED = 1.5
+"""Times what was expected of a pressure, above which what it differs by in the run is told, too."""
 
 Reals = NDArray[np.float64]
 
@@ -69,6 +74,78 @@ def still_to_come_pa(
         off, left = abs(pressure_pa[k] - steady_mmhg * PASCAL_PER_MMHG), exp(-rate) * abs(change_pa[k])
         found[k] = float(left / -expm1(-rate) if left < off * -expm1(-rate) else off)
     return found
+
+
+@dataclass(frozen=True)
+class Off:
+    """By how much the pressure of an outlet differs from what its Windkessel makes of the flow.
+
+    Attributes
+    ----------
+    mean_pa, of_mean : of means, and as a part of that or of the largest difference between openings.
+    moment_pa, of_widest : at a moment of a cycle that repeats, less the means, and as a part of the widest range of an
+        opening's pressure; 0 of a steady flow.
+    of_own : of the range that the Windkessel makes.
+    """
+
+    mean_pa: float
+    of_mean: float
+    moment_pa: float
+    of_widest: float
+    of_own: float
+
+
+def off_windkessels(boundary_schedule: BoundarySchedule, flow_ml_s: Reals, pressure_pa: Reals) -> dict[str, Off]:
+    """How far each outlet is off its Windkessel, by name.
+
+    Parameters
+    ----------
+    boundary_schedule : of the run.
+    flow_ml_s, pressure_pa : (rows, openings), evenly spaced over a cycle, the flow out of the vessel; or one row, their
+        means.
+    """
+    found, rows = dict[str, Off](), len(flow_ml_s)
+    omega = 2 * np.pi / (boundary_schedule.period_s or np.inf) * np.arange(rows // 2 + 1.0)
+    widest_pa, between_pa = np.ptp(pressure_pa, axis=0).max(), np.ptp(pressure_pa.mean(axis=0))
+    for k, opening in enumerate(boundary_schedule.openings):
+        outlet = boundary_schedule.outlets.get(opening.name)
+        if outlet is None or not (each := outlet.windkessel) or opening.name in boundary_schedule.coupled_mmhg_s_ml:
+            continue
+        waves = each.impedance_mmhg_s_ml(omega) * np.fft.rfft(flow_ml_s[:, k])
+        made = (each.distal_pressure_mmhg + np.fft.irfft(waves, rows)) * PASCAL_PER_MMHG
+        off = pressure_pa[:, k] - made
+        mean_pa, moment_pa = abs(off.mean()), np.abs(off - off.mean()).max()
+        scales = np.maximum((abs(made.mean()), widest_pa, np.ptp(made)), (between_pa, 0.0, 0.0))
+        parts = np.array((mean_pa, moment_pa, moment_pa)) / np.maximum(scales, 1e-12)
+        found[opening.name] = Off(float(mean_pa), float(parts[0]), float(moment_pa), float(parts[1]), float(parts[2]))
+    return found
+
+
+def not_of_windkessels(found: Mapping[str, Off], expected: Mapping[str, float]) -> list[str]:
+    """Warnings of outlets whose pressure is not that of their Windkessel, by more than is known.
+
+    Parameters
+    ----------
+    found : of :func:`off_windkessels`.
+    expected : of :meth:`solver.run.sound.Pulse.apart`; 0 where it is not known.
+    """
+    warnings = []
+    for name, off in found.items():
+        differs = []
+        if off.of_mean > MOST_APART:
+            differs.append(f"its mean pressure differs by {off.mean_pa:.2g} Pa, {off.of_mean:.0%} of it,")
+        if off.of_widest > MOST_APART and off.of_own > UNEXPECTED * expected.get(name, 0.0):
+            differs.append(
+                f"its pressure differs at a moment by {off.moment_pa:.2g} Pa, {off.of_widest:.0%} of the widest range"
+                " of an opening's pressure,"
+            )
+        warnings += [
+            f"outlet {name}: {each} from what its Windkessel makes of the flow (at most {MOST_APART:.0%} is wanted):"
+            " what blood takes to speed up over half a spacing at the cap, or at a high grid Reynolds number in the"
+            " layers there, counts beside so low pressures; a finer voxelize.spacing_mm lessens it"
+            for each in differs
+        ]
+    return warnings
 
 
 def warnings_of(boundary_schedule: BoundarySchedule, cycles: int) -> list[str]:

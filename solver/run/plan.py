@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from solver.backends.fields import Fields
 from solver.backends.lattice import PRECISIONS
-from solver.boundary.layers import INLET_LAYERS, LayerFriction, inlet_layers, outlet_layers, resistances_to_caps
+from solver.boundary.layers import (
+    INLET_LAYERS,
+    LayerFriction,
+    inertances_to_caps,
+    inlet_layers,
+    outlet_layers,
+    resistances_to_caps,
+)
 from solver.boundary.walls import Vector
 from solver.boundary.waveform import overshoots
 from solver.domain.nodes import Nodes
@@ -55,6 +62,7 @@ class Plan(Duration):
     models, safer : collision and what damps the flow, and the safer ones that are left, in their order.
     layers : what layers of raised viscosity add to the friction at outlets.
     to_caps : (openings,) drop of drho from the nodes at each opening to its cap, over the flow out.
+    inertia_to_caps : (openings,) the same over its rise in a step.
     q : velocities of the lattice, 19 or 27.
     ramp_s : time over which inflow and moving walls are raised.
     period_s : period of the inflow; none if it is steady.
@@ -77,6 +85,7 @@ class Plan(Duration):
     safer: tuple[Models, ...]
     layers: tuple[LayerFriction, ...]
     to_caps: NDArray[np.float64]
+    inertia_to_caps: NDArray[np.float64]
     q: int
     ramp_s: float
     period_s: float | None
@@ -176,6 +185,7 @@ def make_plan(
         safer=tuple(safer),
         layers=(),
         to_caps=resistances_to_caps(nodes, units.tau),
+        inertia_to_caps=inertances_to_caps(nodes),
         q=q,
         ramp_s=scales.ramp_s,
         period_s=flow.period_s,

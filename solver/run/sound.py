@@ -132,7 +132,7 @@ class Pulse:
         for k, opening in enumerate(self.openings):
             if opening.role == "outlet" and (each := self.outlets[opening.name].windkessel):
                 acts = self._impedance(self.outlets[opening.name], 1e-6 * opening.area_mm2, dt_s, omega) / PASCAL_S_M3
-                own = each.proximal_mmhg_s_ml + each.distal_mmhg_s_ml / (1 + 1j * omega * each.time_constant_s)
+                own = each.impedance_mmhg_s_ml(omega)
                 span = float(np.ptp(((own * flow[k]) @ wave).real))
                 most = float(np.abs((((acts - own) * flow[k]) @ wave).real).max())
                 found[opening.name] = max(float(abs(acts[0] / own[0] - 1)), most / span if span else 0.0)

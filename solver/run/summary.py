@@ -15,8 +15,8 @@ from solver.kernels.rheology import MOST_TAU
 from solver.kernels.velocity_sets import velocity_set
 from solver.run.cycle_variation import averaged_rows, cycles_if_it_varies
 from solver.run.models import WITH_LAMBDA
-from solver.run.monitor import OF_OPENINGS, Row, in_and_out
-from solver.run.outlet_pressures import too_slow
+from solver.run.monitor import LEAST_OF_CYCLE, OF_OPENINGS, Row, in_and_out
+from solver.run.outlet_pressures import not_of_windkessels, off_windkessels, too_slow
 from solver.run.plan import Plan, drop_error, drops_too_large
 from solver.run.setup import is_isotropic, is_parabolic, likely_steps
 from solver.run.simulation import Simulation
@@ -59,6 +59,8 @@ def late_warnings(simulation: Simulation) -> list[str]:
     warnings = under_resolved(_grid_reynolds(simulation), plan.units.dx_m)
     if unsettled := simulation.unsettled():
         warnings += [unsettled, *too_slow(plan.boundary_schedule, plan.schedule.cycles)]
+    if simulation.state in ("steady", "periodic"):
+        warnings += _off_windkessels(simulation)
     if simulation.state == "unsteady" and simulation.fluctuation:
         ended = "solve.max_steps" if simulation.step >= plan.schedule.last else "solve.unsteady_throughs"
         limit = "solve.cycles" if plan.schedule.cycle else ended
@@ -76,6 +78,16 @@ def late_warnings(simulation: Simulation) -> list[str]:
             f"peak speed {speed:.3g} m/s is well above the expected {expected:.3g} m/s; set solve.peak_speed_m_s to it"
         )
     return warnings
+
+
+def _off_windkessels(simulation: Simulation) -> list[str]:
+    """Warnings of outlets at which the flow that has settled has not the pressures of their Windkessels."""
+    plan, monitor = simulation.plan, simulation.monitor
+    flow, pressure = (np.array([getattr(row, key) for row in monitor.last_part()]) for key in OF_OPENINGS[:2])
+    if not plan.pulse or monitor.per_cycle < LEAST_OF_CYCLE:
+        flow, pressure = (each.mean(axis=0, keepdims=True) for each in (flow, pressure))
+    expected = plan.pulse.apart(plan.units.dt_s) if plan.pulse else {}
+    return not_of_windkessels(off_windkessels(plan.boundary_schedule, flow, pressure), expected)
 
 
 def backflow(simulation: Simulation) -> list[str]:
