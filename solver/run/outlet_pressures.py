@@ -106,6 +106,8 @@ def off_windkessels(boundary_schedule: BoundarySchedule, flow_ml_s: Reals, press
     """
     found, rows = dict[str, Off](), len(flow_ml_s)
     omega = 2 * np.pi / (boundary_schedule.period_s or np.inf) * np.arange(rows // 2 + 1.0)
+    if not boundary_schedule.outlets:
+        return found
     widest_pa, between_pa = np.ptp(pressure_pa, axis=0).max(), np.ptp(pressure_pa.mean(axis=0))
     for k, opening in enumerate(boundary_schedule.openings):
         outlet = boundary_schedule.outlets.get(opening.name)
