@@ -7,11 +7,13 @@
 Every second flow is a pipe, a taper or a fork whose cycle is short for the time in which it settles, R^2/nu; the others
 are jets out of a narrow throat into a wide tube, whose flow varies if it is fast. All are run for so many cycles,
 however they differ, and the differences between successive cycles are kept. From these follows how a run of
-`FEW` cycles ends, for a range of `EVENLY` (`solver/run/cycle_variation.py`) and of `SHORT` (`solver/run/duration.py`):
+`FEW` cycles ends, for a range of `EVENLY` (`solver/run/cycle_variation.py`) and of `SHORT` (`solver/run/schedule.py`):
 
     periodic    it repeats
     averaged    it was taken to vary from cycle to cycle: wrong of one that settles
     refused     neither, and told to raise the cycles: wrong of one that never repeats
+
+Of flows that repeat stand the numbers of cycles beside (`advised`) that a run is told which ends before.
 
 A flow settles if what its cycles differ by in velocity falls to `SETTLES` of what it was after `FEW` of them, or below
 the tolerance.
@@ -20,11 +22,11 @@ the tolerance.
 import argparse
 import logging
 import os
-import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,8 +40,9 @@ from strange_flows import Draw, askew, even_log, settings_of, steady
 
 from solver.domain.nodes import Nodes
 from solver.run import cycle_variation, simulation
-from solver.run.convergence import is_periodic
-from solver.run.monitor import Monitor
+from solver.run import schedule as run_schedule
+from solver.run.convergence import MARGIN, is_periodic
+from solver.run.monitor import COMPARED, Monitor
 from solver.run.plan import make_plan
 from solver.run.schedule import Schedule
 from solver.run.solve import solve
@@ -103,42 +106,40 @@ def with_pulse(
     return given | {"inlets": {inlet: {"waveform": path}}}
 
 
-def watched(kept: list[dict[str, float]]) -> Callable[..., bool]:
-    """An `is_periodic` that keeps differences at the end of each cycle, and never finds that a flow is."""
+def watched(kept: list[dict[str, float]], means: list[list[float]]) -> Callable[..., bool]:
+    """An `is_periodic` that keeps differences, and means of speed and energy, at the end of each cycle, and never finds
+    that a flow is periodic.
+    """
 
     def tell(monitor: Monitor, schedule: Schedule, step: int, *_: Any) -> bool:
-        if schedule.place(step)[1] == schedule.cycle and (found := monitor.periodicity()):
-            kept.append(found)
+        if schedule.place(step)[1] == schedule.cycle:
+            values = [[row.mean_speed_m_s, row.kinetic_energy_j] for row in monitor.rows[-monitor.per_cycle :]]
+            means.append(np.mean(values, axis=0).tolist())
+            if found := monitor.periodicity():
+                kept.append(found)
         return False
 
     return tell
-
-
-def expected_cycles(nodes: Nodes, given: Values) -> int:
-    """Cycles that are expected until the flow repeats: what a run of one is told."""
-    warnings = " ".join(make_plan(nodes, replace(settings_of(given), cycles=1)).warnings)
-    said = re.search(r"about (\d+) cycles of .* are expected", warnings)
-    return int(said[1]) if said else 1
 
 
 def differences_of(
     rng: Draw, draw: Callable[[Draw, Path], tuple[Nodes, Values]], cycles: int, updates: float
 ) -> Values:
     """Draw a flow, and run it for so many cycles."""
-    kept = list[dict[str, float]]()
+    kept, means = list[dict[str, float]](), list[list[float]]()
     with tempfile.TemporaryDirectory() as name:
         for _ in range(MOST_DRAWS):
             try:
                 nodes, given = draw(rng, Path(name))
                 wanted = replace(settings_of(given), cycles=cycles)
-                plan, expected = make_plan(nodes, wanted), expected_cycles(nodes, given)
+                plan = make_plan(nodes, wanted)
             except StageError:
                 continue
             if plan.schedule.last * nodes.count <= updates:
                 break
         else:
             return {"outcome": "left out"}
-        simulation.is_periodic, simulation.only_varies = watched(kept), lambda *_: False
+        simulation.is_periodic, simulation.only_varies = watched(kept, means), lambda *_: False
         try:
             summary = solve(nodes, wanted, Path(name) / "flow.vtkhdf", Path(name) / "monitor.csv", LOG)
         except StageError as error:
@@ -146,16 +147,32 @@ def differences_of(
         finally:
             simulation.is_periodic, simulation.only_varies = is_periodic, cycle_variation.only_varies
     found: Values = {"nodes": nodes.count, "outcome": "ran", "steps": summary["steps"], "ramp_s": plan.ramp_s}
-    found |= {"period_s": plan.period_s, "expected_cycles": expected, "differences": kept}
+    found |= {
+        "period_s": plan.period_s,
+        "expected_cycles": plan.schedule.expected_cycles,
+        "differences": kept,
+        "means": means,
+    }
     before, after = (each["velocity"] for each in (kept[FEW - 2], kept[-1]))
     return found | {"settles": after < max(SETTLES * before, wanted.periodic_tolerance)}
 
 
 class Cycles(Monitor):
-    """A monitor that knows nothing but by what its cycles differ."""
+    """A monitor that knows nothing but by what its first cycles differ, and their means: a row of each.
 
-    def __init__(self, plan: Any, found: list[dict[str, float]]) -> None:
-        self.plan, self._found = plan, found
+    Parameters
+    ----------
+    plan : of the run.
+    record : of the flow.
+    cycles : so many.
+    """
+
+    per_cycle = 1
+
+    def __init__(self, plan: Any, record: Values, cycles: int) -> None:
+        self.plan, self._found = plan, record["differences"][: cycles - 1]
+        rows = [SimpleNamespace(mean_speed_m_s=s, kinetic_energy_j=e) for s, e in record["means"][:cycles]]
+        self.rows: Any = rows
 
     def periodicity(self, back: int = 0) -> dict[str, float] | None:
         """Difference of the last two cycles, or of those so many before."""
@@ -169,22 +186,31 @@ def repeats_after(record: Values) -> int | None:
     plan, raised_s = SimpleNamespace(schedule=schedule, period_s=1.0), record["ramp_s"] / record["period_s"]
     tolerance = settings_of({}).periodic_tolerance
     for cycle in range(3, count + 1):
-        if is_periodic(Cycles(plan, record["differences"][: cycle - 1]), schedule, cycle * steps, raised_s, tolerance):
+        if is_periodic(Cycles(plan, record, cycle), schedule, cycle * steps, raised_s, tolerance):
             return cycle
     return None
 
 
+def advised(record: Values) -> list[int | None]:
+    """The number of cycles that a run is told that ends after 4, 5, ... of them; none where it cannot be foretold."""
+    found, told, tolerance = record["differences"], list[int | None](), settings_of({}).periodic_tolerance
+    for cycles in range(4, record["repeats_after"]):
+        later = found[: cycles - 1][-max(COMPARED, cycles // 2) :]
+        more = MARGIN * cycle_variation.cycles_to_repeat(later, tolerance)
+        told.append(cycles + max(1, ceil(more)) if np.isfinite(more) else None)
+    return told
+
+
 def ended(record: Values, evenly: float, short: float) -> str:
     """How a run of `FEW` cycles ends whose cycles differ as in a record."""
-    cycle_variation.EVENLY = evenly
+    cycle_variation.EVENLY, run_schedule.SHORT = evenly, short
     steps = 1000
     schedule = Schedule(100, 100, FEW * steps, cycle=steps, cycles=FEW, least_cycles=3)
-    expected = record["expected_cycles"]
-    schedule = replace(schedule, expected_cycles=expected, short=expected > short * FEW)
+    schedule = replace(schedule, expected_cycles=record["expected_cycles"])
     plan: Any = SimpleNamespace(schedule=schedule, period_s=1.0)
     wanted, raised_s = settings_of({}), record["ramp_s"] / record["period_s"]
     for cycle in range(3, FEW + 1):
-        monitor = Cycles(plan, record["differences"][: cycle - 1])
+        monitor = Cycles(plan, record, cycle)
         if is_periodic(monitor, schedule, cycle * steps, raised_s, wanted.periodic_tolerance):
             return "periodic"
         if cycle_variation.only_varies(monitor, wanted, cycle * steps, raised_s):
@@ -194,7 +220,8 @@ def ended(record: Values, evenly: float, short: float) -> str:
 
 def swept(found: list[Values]) -> list[Values]:
     """How runs end by the values tried, of flows that settle and of those that do not, where that differs."""
-    ran, kept, rows = [each for each in found if each["outcome"] == "ran"], cycle_variation.EVENLY, []
+    ran, rows = [each for each in found if each["outcome"] == "ran"], list[Values]()
+    kept = cycle_variation.EVENLY, run_schedule.SHORT
     for evenly in EVENLY:
         for short in SHORT:
             ends = {
@@ -202,7 +229,7 @@ def swept(found: list[Values]) -> list[Values]:
             }
             row = {"settling": dict(ends[True]), "varying": dict(ends[False])}
             rows.append({"evenly": evenly, "short": short, **row})
-    cycle_variation.EVENLY = kept
+    cycle_variation.EVENLY, run_schedule.SHORT = kept
     return rows
 
 
@@ -234,6 +261,7 @@ def main() -> None:
         record: Values = {"name": f"{options.seed}-{number}", "kind": draw.__name__}
         found.append(record := record | differences_of(rng, draw, options.cycles, options.updates))
         record["repeats_after"] = repeats_after(record) if record["outcome"] == "ran" else None
+        record["advised"] = advised(record) if record["repeats_after"] else None
         velocity = [f"{each['velocity']:.3g}" for each in record.get("differences", [])]
         print(record["name"], record["kind"], record["outcome"], record.get("settles"), *velocity, flush=True)
         known = warned([each for each in found if each.get("settles")])

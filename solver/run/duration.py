@@ -12,7 +12,7 @@ from solver.domain.sections import Sections
 from solver.domain.widths import widest_radius_mm
 from solver.run.expected import speed_at_openings_m_s
 from solver.run.expected_flow import ExpectedFlow, wall_radius_mm
-from solver.run.schedule import Schedule, make_schedule, rows_per_cycle
+from solver.run.schedule import SHORT, Schedule, make_schedule, rows_per_cycle
 from solver.run.settings import SolveSettings
 from solver.run.settling_time import CALM, CORRECTED_BESIDE, LIVELY, TURNED, Settling, profile, standing_wave
 from solver.run.units import Units
@@ -32,11 +32,6 @@ LID = 7.0
 takes to cross the domain. In a cube on 24^3 nodes that fluctuates, at a Reynolds number of 3,800, it is 7.1."""
 TURN = 0.01
 """Part of the viscous time that a flow-through time of a closed domain is at least."""
-
-SHORT = 2.0
-"""Times the cycles that a run may have, beyond which too few are told of. Of 19 flows that settle (seeds 20269010 and
-20269012 of benchmarks/slow_cycles.py) two are told so and repeat, and one is not and does not; with 1 it would be three
-and none, with 5 none and four."""
 MOST_TIMES, MOST_MEANS, LEAST_LIMIT = 10, 2, 1_000_000
 """Times the steps that are expected, times the flow-through times in which the mean of a flow that fluctuates ends, and
 steps: the most of these is where a steady run ends that no setting does."""
@@ -109,11 +104,11 @@ def expect_duration(
     from_coarse = settling.from_coarse_s(across / 2, tolerance) / units.dt_s
     if schedule.cycle:
         cycles = ceil(steps / schedule.cycle) + 1
-        schedule = replace(schedule, expected_cycles=cycles, short=cycles > SHORT * settings.cycles)
+        schedule = replace(schedule, expected_cycles=cycles)
         if schedule.short:
             few.append(
-                f"about {cycles} cycles of {flow.period_s:.3g} s are expected until the flow repeats, above"
-                f" solve.cycles {settings.cycles}; raise it"
+                f"about {ceil(cycles / SHORT)} cycles of {flow.period_s:.3g} s are expected until the flow repeats, or"
+                f" a third to three times as many, above solve.cycles {settings.cycles}; raise it"
             )
     if flow.period_s is None and expected_steps > schedule.last:
         few.append(

@@ -259,9 +259,14 @@ class Monitor:
             found[TO_COME] = max(each / max(span, abs(mean[k])) for k, each in left.items())
         return found | {**self.around(back)}
 
-    def differences(self) -> list[dict[str, float]]:
-        """The last differences between successive cycles, by what differs: `COMPARED` of them, if there are so many."""
-        return [each for back in reversed(range(COMPARED)) if (each := self.periodicity(back))]
+    def differences(self, count: int = COMPARED) -> list[dict[str, float]]:
+        """The last differences between successive cycles, by what differs: so many of them, if there are."""
+        return [each for back in reversed(range(count)) if (each := self.periodicity(back))]
+
+    def later_differences(self) -> list[dict[str, float]]:
+        """Those of the later half of all cycles, at least `COMPARED`: what was raised has died away there."""
+        cycles = len(self.rows) // self.per_cycle if self.per_cycle else 0
+        return self.differences(max(COMPARED, cycles // 2))
 
     def from_repeating(self) -> dict[str, float] | None:
         """The last of them, and what is still to change in the cycles to come where that is more; none likewise."""

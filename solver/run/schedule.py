@@ -21,6 +21,11 @@ VISCOUS_ROWS, MOST_COUNTED, LEAST_COUNTED, LEAST_INTERVAL = 100, 1000, 10, 100
 """In a viscous time of a steady run: rows of the monitor, at least; those at which the velocity is compared, at most,
 and at least where its change is round-off or fluctuates; and steps between two rows, at least."""
 
+SHORT = 3.0
+"""Times the cycles that a run may have, of those after which the longest wave has died away, beyond which too few are
+told of: flows repeat in about a third of them, 9 of 13 that were told of within a factor of 2, eleven within 3. Of 19
+flows that settle (seeds 20269010 and 20269012 of benchmarks/slow_cycles.py) one is told so and repeats in six cycles,
+and two are not and do not; with 1 it would be three and none, with 5 none and four."""
 MOST_STEPS = 1e9
 """Steps of any run that no setting ends."""
 
@@ -41,8 +46,7 @@ class Schedule:
     first_kept : the first cycle, from 1, that is kept in snapshots and means, unless another follows.
     averaged : whether the driver keeps means of the snapshots' phases over the cycles from the first that is kept on.
     varies : whether all cycles from that one on are averaged because the flow only varies from cycle to cycle.
-    expected_cycles : until the flow is expected to repeat.
-    short : whether far more of them than are run.
+    expected_cycles : until the longest wave is expected to have died away.
     snapshots : within a cycle, ascending, at which one is taken.
     compared : within a cycle, at which its velocity is compared with that of the cycle before.
     """
@@ -60,9 +64,13 @@ class Schedule:
     averaged: bool = False
     varies: bool = False
     expected_cycles: int = 0
-    short: bool = False
     snapshots: tuple[int, ...] = ()
     compared: int = 0
+
+    @property
+    def short(self) -> bool:
+        """Whether far fewer periods are run than are expected until the flow repeats."""
+        return self.expected_cycles > SHORT * self.cycles
 
     def later(self, cycles: int) -> "Schedule":
         """The same with so many periods more before those that count."""
