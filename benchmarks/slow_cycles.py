@@ -193,12 +193,12 @@ def repeats_after(record: Values) -> int | None:
 
 def advised(record: Values) -> list[int | None]:
     """The number of cycles that a run is told that ends after 4, 5, ... of them; none where it cannot be foretold."""
-    found, told, tolerance = record["differences"], list[int | None](), settings_of({}).periodic_tolerance
+    found, numbers, tolerance = record["differences"], list[int | None](), settings_of({}).periodic_tolerance
     for cycles in range(4, record["repeats_after"]):
         later = found[: cycles - 1][-max(COMPARED, cycles // 2) :]
         more = MARGIN * cycle_variation.cycles_to_repeat(later, tolerance)
-        told.append(cycles + max(1, ceil(more)) if np.isfinite(more) else None)
-    return told
+        numbers.append(cycles + max(1, ceil(more)) if np.isfinite(more) else None)
+    return numbers
 
 
 def ended(record: Values, evenly: float, short: float) -> str:

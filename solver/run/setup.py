@@ -284,4 +284,7 @@ def likely_in_words(plan: Plan, steps: int, unsteady: bool = False) -> str:
     least, most = likely_steps(plan, steps, unsteady)
     if unsteady or plan.schedule.cycle or plan.spread == CALM:
         return f"{least} to {most}"
+    settled = ceil(plan.spread[1] * steps)
+    if settled < most:
+        return f"{least} to {settled}, or up to {most} if the flow hardly settles or fluctuates"
     return f"{least} at least, {most} if the flow hardly settles or fluctuates"
