@@ -42,7 +42,7 @@ on its way: what only varies has less, since it changes to and fro."""
 FORETOLD, LATELY = 2.0, 0.7
 """Standard errors beyond which differences fall, so that it can be foretold when they are small enough; and part of
 their fall per cycle that they have lately at least, since they beat. By these 144 of 176 numbers of cycles, told after
-each cycle of 23 flows that settle (seeds 20269010, 20269012 and 20269301 of benchmarks/slow_cycles.py), are foretold,
+each cycle of 20 flows that settle (seeds 20269010, 20269012 and 20269301 of benchmarks/slow_cycles.py), are foretold,
 93 of 100 within a factor of 2."""
 
 LEAST_CYCLES = 4

@@ -108,7 +108,7 @@ def expect_duration(
         if schedule.short:
             few.append(
                 f"about {ceil(cycles / SHORT)} cycles of {flow.period_s:.3g} s are expected until the flow repeats, or"
-                f" a third to three times as many, above solve.cycles {settings.cycles}; raise it"
+                f" half to twice as many, above solve.cycles {settings.cycles}; raise it"
             )
     if flow.period_s is None and expected_steps > schedule.last:
         few.append(

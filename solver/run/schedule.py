@@ -23,9 +23,9 @@ and at least where its change is round-off or fluctuates; and steps between two 
 
 SHORT = 3.0
 """Times the cycles that a run may have, of those after which the longest wave has died away, beyond which too few are
-told of: flows repeat in about a third of them, 9 of 13 that were told of within a factor of 2, eleven within 3. Of 19
-flows that settle (seeds 20269010 and 20269012 of benchmarks/slow_cycles.py) one is told so and repeats in six cycles,
-and two are not and do not; with 1 it would be three and none, with 5 none and four."""
+told of: flows repeat in about a third of them, 12 of 13 that were told of within a factor of 2. Of 19 flows that settle
+(seeds 20269010 and 20269012 of benchmarks/slow_cycles.py) one is told so and repeats in six cycles, and two are not and
+do not; with 1 it would be three and none, with 5 none and four."""
 MOST_STEPS = 1e9
 """Steps of any run that no setting ends."""
 

@@ -18,8 +18,8 @@ from solver.run.schedule import Schedule
 from solver.run.settings import SolveSettings
 
 TIMES_TO_TELL = 2
-"""Times the cycles that a flow had whose differences do not fall evenly, by which it is looked at again: of 34 such
-that settle (benchmarks/slow_cycles.py) none took less than half of that, and five more than twice."""
+"""Times the cycles that a flow had whose differences do not fall evenly, by which it is looked at again: 26 of
+32 such that settle (benchmarks/slow_cycles.py) took half to twice as many, six more."""
 
 
 # many parameters because each is another fact of the run
