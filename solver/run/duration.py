@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a run is expected to take, in steps: when it is observed, and until it is steady or has repeated."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, pi, sqrt
 
@@ -90,7 +90,6 @@ def expect_duration(
     inflow_at_rows = flow.waveforms.flow_ml_s(np.arange(1, rows + 1) / rows * (flow.period_s or 0.0))
     through_steps = _through_steps(nodes, flow, units, viscous_steps)
     crossing_steps = flow.length * units.speed_m_s / flow.peak_speed_m_s
-    few = _few_cycles(settings, flow.period_s, ramp_s)
     tolerance = settings.periodic_tolerance if flow.period_s else settings.steady_tolerance
     if flow.waveforms.inflow and flow.sections:
         settling = _settling_with_openings(nodes, flow, units, viscous_s, widest_mm)
@@ -103,18 +102,7 @@ def expect_duration(
     expected_steps = _whole_steps(steps, schedule)
     from_coarse = settling.from_coarse_s(across / 2, tolerance) / units.dt_s
     if schedule.cycle:
-        cycles = ceil(steps / schedule.cycle) + 1
-        schedule = replace(schedule, expected_cycles=cycles)
-        if schedule.short:
-            few.append(
-                f"about {ceil(cycles / SHORT)} cycles of {flow.period_s:.3g} s are expected until the flow repeats, or"
-                f" half to twice as many, above solve.cycles {settings.cycles}; raise it"
-            )
-    if flow.period_s is None and expected_steps > schedule.last:
-        few.append(
-            f"about {expected_steps} steps are expected until the flow is steady, above solve.max_steps "
-            f"{settings.max_steps}; raise it, or choose a coarser spacing"
-        )
+        schedule = replace(schedule, expected_cycles=ceil(steps / schedule.cycle) + 1)
     return Duration(
         viscous_steps=viscous_steps,
         through_steps=through_steps,
@@ -123,7 +111,7 @@ def expect_duration(
         from_coarse_steps=_whole_steps(from_coarse, schedule),
         corrected_steps=_whole_steps(settling.corrected * from_coarse, schedule),
         spread=settling.spread,
-        few=tuple(few),
+        few=tuple(_too_few(settings, schedule, flow.period_s, expected_steps, ramp_s)),
     )
 
 
@@ -135,13 +123,25 @@ def _through_steps(nodes: Nodes, flow: ExpectedFlow, units: Units, viscous_steps
     return max(slower * flow.length * units.speed_m_s / flow.peak_speed_m_s, TURN * viscous_steps)
 
 
-def _few_cycles(settings: SolveSettings, period_s: float | None, ramp_s: float) -> list[str]:
-    if period_s is None or (settings.cycles >= 3 and ramp_s <= (settings.cycles - 2) * period_s):
-        return []
-    return [
-        f"at most {settings.cycles} cycles with a ramp of {ramp_s:.3g} s leave little time to become periodic; three"
-        " cycles or more are usual: raise solve.cycles"
-    ]
+def _too_few(
+    settings: SolveSettings, schedule: Schedule, period_s: float | None, expected_steps: int, ramp_s: float
+) -> Iterator[str]:
+    """Warnings of fewer steps or cycles than a flow is expected to need."""
+    if period_s and (settings.cycles < 3 or ramp_s > (settings.cycles - 2) * period_s):
+        yield (
+            f"at most {settings.cycles} cycles with a ramp of {ramp_s:.3g} s leave little time to become periodic;"
+            " three cycles or more are usual: raise solve.cycles"
+        )
+    if period_s and schedule.short:
+        yield (
+            f"about {ceil(schedule.expected_cycles / SHORT)} cycles of {period_s:.3g} s are expected until the flow"
+            f" repeats, or half to twice as many, above solve.cycles {settings.cycles}; raise it"
+        )
+    if period_s is None and expected_steps > schedule.last:
+        yield (
+            f"about {expected_steps} steps are expected until the flow is steady, above solve.max_steps"
+            f" {settings.max_steps}; raise it, or choose a coarser spacing"
+        )
 
 
 def _whole_steps(steps: float, schedule: Schedule) -> int:
