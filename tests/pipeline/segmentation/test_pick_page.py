@@ -188,36 +188,36 @@ def test_the_volume_is_that_of_the_stage_within_what_its_filter_changes(browser,
     assert not browser.run("$('fine').hidden")
 
 
-def test_a_first_seed_brings_a_threshold_between_tissue_and_lumen(browser, tmp_path):
+@pytest.mark.parametrize("number", some(range(4), 3))
+def test_a_first_seed_brings_a_threshold_between_tissue_and_lumen(browser, tmp_path, number):
     """Air, a bone as large as the tube, and noise do not count; a quarter of the contrast is left on both sides."""
-    for number in range(4):
-        rng = np.random.default_rng(40 + number)
-        shape = {"radius_mm": rng.uniform(1.2, 3), "noise": rng.uniform(0, 40), "bone": bool(number % 2)}
-        loaded = tube_volume(**shape, spacing_mm=(0.6, 0.6, 0.6))
-        voxels = loaded.voxels * rng.uniform(0.5, 3)
-        scale = voxels.max() / loaded.voxels.max()
-        voxels[:, :, : 3 * (number // 2)] = -1000  # air beside the body
-        browser.open(made(whole(loaded.with_voxels(voxels)), modality="CT"), tmp_path)
-        browser.seed(centre_line_mm()[rng.integers(600, 1400)])
-        lower = browser.case()["segment"]["lower"] / scale
-        assert TISSUE + 0.25 * (LUMEN - TISSUE) < lower < LUMEN - 0.25 * (LUMEN - TISSUE)
+    rng = np.random.default_rng(40 + number)
+    shape = {"radius_mm": rng.uniform(1.2, 3), "noise": rng.uniform(0, 40), "bone": bool(number % 2)}
+    loaded = tube_volume(**shape, spacing_mm=(0.6, 0.6, 0.6))
+    voxels = loaded.voxels * rng.uniform(0.5, 3)
+    scale = voxels.max() / loaded.voxels.max()
+    voxels[:, :, : 3 * (number // 2)] = -1000  # air beside the body
+    browser.open(made(whole(loaded.with_voxels(voxels)), modality="CT"), tmp_path)
+    browser.seed(centre_line_mm()[rng.integers(600, 1400)])
+    lower = browser.case()["segment"]["lower"] / scale
+    assert TISSUE + 0.25 * (LUMEN - TISSUE) < lower < LUMEN - 0.25 * (LUMEN - TISSUE)
 
 
-def test_a_given_seed_without_a_threshold_shows_what_the_run_would_grow(browser, tmp_path):
+@pytest.mark.parametrize("number", some(range(4), 1))
+def test_a_given_seed_without_a_threshold_shows_what_the_run_would_grow(browser, tmp_path, number):
     """The preview is there at once, at a threshold within a tenth of the contrast of the one that the stage finds; the
     case file stays without one until the user sets it."""
-    for number in range(4):
-        rng = np.random.default_rng(60 + number)
-        shape = {"radius_mm": rng.uniform(1.2, 3), "noise": rng.uniform(0, 40), "bone": bool(number % 2)}
-        loaded = whole(tube_volume(**shape, spacing_mm=(0.6, 0.6, 0.6)))
-        seed = centre_line_mm()[rng.integers(600, 1400)].tolist()
-        browser.open(made(loaded, GIVEN | {"segment": {"seeds_mm": [seed]}}, "CT"), tmp_path)
-        assert browser.grown()["count"] > 100
-        found = segment(filter_volume(loaded, FilterSettings()), SegmentSettings(seeds_mm=(seed,)), loaded, "CT")
-        shown = browser.run("state.threshold")
-        assert shown == pytest.approx(found.record["lower"], abs=0.1 * (LUMEN - TISSUE))
-        assert "by itself" in browser.text("volume-note")
-        assert "lower" not in browser.case()["segment"]
+    rng = np.random.default_rng(60 + number)
+    shape = {"radius_mm": rng.uniform(1.2, 3), "noise": rng.uniform(0, 40), "bone": bool(number % 2)}
+    loaded = whole(tube_volume(**shape, spacing_mm=(0.6, 0.6, 0.6)))
+    seed = centre_line_mm()[rng.integers(600, 1400)].tolist()
+    browser.open(made(loaded, GIVEN | {"segment": {"seeds_mm": [seed]}}, "CT"), tmp_path)
+    assert browser.grown()["count"] > 100
+    found = segment(filter_volume(loaded, FilterSettings()), SegmentSettings(seeds_mm=(seed,)), loaded, "CT")
+    shown = browser.run("state.threshold")
+    assert shown == pytest.approx(found.record["lower"], abs=0.1 * (LUMEN - TISSUE))
+    assert "by itself" in browser.text("volume-note")
+    assert "lower" not in browser.case()["segment"]
     browser.threshold(HALF_WAY)
     assert "by itself" not in browser.text("volume-note")
     assert browser.case()["segment"]["lower"] == HALF_WAY

@@ -2,6 +2,7 @@
 """A stent in the wall, or blood that is dark at it, is a failed check; a wall that is only blurred is none."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -55,10 +56,12 @@ def test_a_stent_as_bright_as_blood_fails_the_check_whose_advice_makes_the_error
     assert "input.mask" in still["advice"]
 
 
-@pytest.mark.parametrize("blur_voxels", some([0.3, 0.8, 1.5], 0.3, 1.5))
-@pytest.mark.parametrize("filtering", [None, NO_FILTER], ids=["filtered", "as it is"])
-def test_blur_alone_is_not_doubted(blur_voxels, filtering):
-    _, check, record = tried(taken(vessel(11), blur_voxels), filtering)
+@pytest.mark.parametrize(
+    ("blur_voxels", "smoothing"),
+    some(product([0.3, 0.8, 1.5], ["curvature", "none"]), (0.3, "none"), (1.5, "curvature")),
+)
+def test_blur_alone_is_not_doubted(blur_voxels, smoothing):
+    _, check, record = tried(taken(vessel(11), blur_voxels), FilterSettings(smoothing=smoothing))
     assert check["passed"]
     assert record["bright_rim"]["share"] < BRIGHT_RIM / 2
 

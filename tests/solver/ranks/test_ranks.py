@@ -200,10 +200,12 @@ def begun(folder: Path, wanted: SolveSettings, *more: str) -> subprocess.Popen[s
     return process
 
 
+@pytest.mark.parametrize("last", some([1, 2], 1))
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked for in /proc")
-def test_a_run_of_ranks_that_stops_goes_on_with_others_to_the_bits_of_one_process(mpirun, tmp_path):
-    """Two ranks are asked to end, of three that go on one is killed, one process comes to the last steps, and two ranks
-    to the end. With a flow that turns back, a Windkessel, a viscosity that varies, snapshots and statistics.
+def test_a_run_of_ranks_that_stops_goes_on_with_others_to_the_bits_of_one_process(last, mpirun, tmp_path):
+    """Two ranks are asked to end, of three that go on one is killed, one process comes to the last steps, and the
+    `last` ranks to the end. With a flow that turns back, a Windkessel, a viscosity that varies, snapshots and
+    statistics.
     """
     save(short_pipe(), tmp_path / "nodes.h5")
     wanted = replace(pulsatile(tmp_path / "wave"), cycles=1)
@@ -229,7 +231,7 @@ def test_a_run_of_ranks_that_stops_goes_on_with_others_to_the_bits_of_one_proces
         run(short_pipe(), wanted, tmp_path / "one", kept(tmp_path, 0.1, own))
     assert 0 < before < kept(tmp_path, identity=own).newest(dict).step <= late
     assert not (tmp_path / "flow.vtkhdf").exists()
-    process = start(tmp_path, replace(wanted, ranks=2), minutes=60)
+    process = start(tmp_path, replace(wanted, ranks=last), minutes=60)
     errors = said_by(process, 0)
     assert "going on from the checkpoint of step" in errors
     assert files(tmp_path) == files(tmp_path / "whole")
