@@ -24,6 +24,7 @@ from pipeline.workflow.rules import Cases
 from solver.runtime.checksums import checksum
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
+from tests.support.variants import some
 from tests.support.workflow_runs import run_workflow
 
 FILES = sorted((ROOT / "pipeline/rules").glob("*.smk"))
@@ -74,7 +75,7 @@ def test_without_cores_one_line_says_what_to_type(tmp_path):
     assert "Error" not in done.stderr
 
 
-@pytest.mark.parametrize("option", ["--dag", "--summary", "--dry-run"])
+@pytest.mark.parametrize("option", some(["--dag", "--summary", "--dry-run"], "--summary"))
 def test_what_only_tells_needs_no_cores(option, tmp_path):
     done = run_workflow(tmp_path, *ELSEWHERE, option, "--config", "cases=tiny")
     assert done.returncode == 0, done.stderr
@@ -94,12 +95,16 @@ def test_a_result_of_no_case_of_the_run_is_answered_with_what_to_type(target, sa
     assert done.stderr.strip().splitlines()[-1] == f"{target}: {said}"
 
 
+OF_ONE = (("--config", "cases=q2"), ["q2"])
+"""Options that choose one case of a table, and which it is."""
+
+
 def test_results_of_a_case_of_the_run_of_studies_and_of_all_cases_can_be_asked_for():
     asked = ["snakemake", "results/tiny/report.html", "results/studies/pipe/a.png", "results/cohort.html", "cases=tiny"]
     assert of_no_case(asked, ["tiny"], Path("config/cases")) is None
 
 
-@pytest.mark.parametrize(("more", "runs"), [((), ["q1", "q2"]), (("--config", "cases=q2"), ["q2"])])
+@pytest.mark.parametrize(("more", "runs"), some([((), ["q1", "q2"]), OF_ONE], OF_ONE))
 def test_a_table_of_a_file_of_the_command_line_takes_the_place_of_the_cases_that_are_set(more, runs, tmp_path):
     (tmp_path / "table.csv").write_text("case,file,solve.inlets.*.flow_ml_s\nq1,tiny,1\nq2,tiny,2\n")
     (tmp_path / "study.yaml").write_text("cohort: table.csv\n")
