@@ -89,42 +89,48 @@ def asked(project: Path, *options: str) -> dict[str, dict[str, str]]:
     return {case: dict(entry.split("=", 1) for entry in reported.split(", ")) for case, reported in jobs}
 
 
-def test_solve_asks_for_what_is_expected_of_it(project):
+@pytest.fixture(scope="module")
+def reported(project) -> dict[str, dict[str, str]]:
+    """What jobs of solve ask for with the profile as it stands, by case."""
+    return asked(project, *PROFILE, "--config", "cases=pipe,on-cores,on-ranks,tiny", ONE_STUDY)
+
+
+def test_solve_asks_for_what_is_expected_of_it(project, reported):
     """Twice the expected time and memory beside ten minutes and the libraries, of the device that the case runs on; of
     a case without nodes that cannot be told yet.
     """
-    reported = asked(project, *PROFILE, "--config", "cases=pipe,on-cores,tiny", ONE_STUDY)
-    waiting = reported.pop("tiny")
+    waiting = reported["tiny"]
     assert (waiting["gpu"], waiting["runtime"]) == ("1", "<TBD>")
-    assert {case: one["gpu"] for case, one in reported.items()} == {"pipe": "1", "on-cores": "0"}
+    assert [reported[case]["gpu"] for case in ("pipe", "on-cores")] == ["1", "0"]
     for case, bytes_s in (("pipe", 900e9), ("on-cores", None)):
         wanted = read_cohort({"cases": [case]}, project / "config/cases")[case].settings("solve")
         found = expected(str(project / f"results/{case}/nodes.h5"), wanted, 8, bytes_s)
         assert int(reported[case]["runtime"]) == -(-(600 + 2 * found.seconds) // 60)
         assert int(reported[case]["mem_mb"]) == -(-(LIBRARIES_MB * 1e6 + 2 * found.bytes) // 1e6)
     given = {"gpu": False, "margin": 50, "max_minutes": 25}
-    reported = asked(project, *PROFILE, "--config", "cases=pipe,on-cores", ONE_STUDY, f"cluster={given}")
-    assert {(one["gpu"], one["runtime"]) for one in reported.values()} == {("0", "25")}
+    limited = asked(project, *PROFILE, "--config", "cases=pipe,on-cores", ONE_STUDY, f"cluster={given}")
+    assert {(one["gpu"], one["runtime"]) for one in limited.values()} == {("0", "25")}
 
 
-def test_a_case_with_ranks_asks_for_as_many_tasks(project):
+def test_a_case_with_ranks_asks_for_as_many_tasks(project, reported):
     """In one job, with a GPU, eight cores, and the memory of one process, for each, as nodes of a canonical geometry
     are not divided; the time is that of all GPUs, or cores, with what was measured of the network.
     """
     from snakemake_executor_plugin_slurm.submit_string import get_submit_command  # which imports pandas
 
     waits = {"network_us": 70000, "ranks_per_node": 3, "gpu": False}
-    for given, bytes_s, found_in in (({}, 900e9, ("4", None)), (waits, None, ("0", "2"))):
-        reported = asked(project, *PROFILE, "--config", "cases=on-ranks", ONE_STUDY, f"cluster={given}")["on-ranks"]
-        assert [reported.get(name) for name in ("mpi", "tasks", "gpu", "nodes")] == ["srun", "4", *found_in]
+    waiting = asked(project, *PROFILE, "--config", "cases=on-ranks", ONE_STUDY, f"cluster={waits}")
+    for given, bytes_s, jobs, found_in in (({}, 900e9, reported, ("4", None)), (waits, None, waiting, ("0", "2"))):
+        own = jobs["on-ranks"]
+        assert [own.get(name) for name in ("mpi", "tasks", "gpu", "nodes")] == ["srun", "4", *found_in]
         wanted = read_cohort({"cases": ["on-ranks"]}, project / "config/cases")["on-ranks"].settings("solve")
         found = expected(str(project / "results/on-ranks/nodes.h5"), wanted, 4 * 8, bytes_s)
         assert found.steps > 1000
         seconds = found.seconds + found.steps * 1e-6 * given.get("network_us", 0)
-        assert int(reported["runtime"]) == -(-(600 + 2 * seconds) // 60)
+        assert int(own["runtime"]) == -(-(600 + 2 * seconds) // 60)
         memory = ClusterSettings().memory_mb(found.bytes, 1)
-        assert (int(reported["mem_mb"]), int(reported["mem_mb_per_cpu"])) == (4 * memory, -(-memory // 8))
-        numbers = {name: int(reported[name]) for name in ("tasks", "gpu", "tasks_per_gpu") if name in reported}
+        assert (int(own["mem_mb"]), int(own["mem_mb_per_cpu"])) == (4 * memory, -(-memory // 8))
+        numbers = {name: int(own[name]) for name in ("tasks", "gpu", "tasks_per_gpu") if name in own}
         parameters = dict.fromkeys(("run_uuid", "slurm_logfile", "comment_str", "account", "partition", "workdir"), "")
         job = SimpleNamespace(resources=Resources(numbers, mpi="srun"), threads=8)
         command = get_submit_command(job, parameters).split()

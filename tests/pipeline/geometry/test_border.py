@@ -229,7 +229,7 @@ def narrowed(seed: int, least: float = 1.3, most: float = 1.9) -> tuple[Volume, 
     return Volume(part, (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), np.eye(3)), np.pi * narrow**2 / np.cos(tilt)
 
 
-@pytest.mark.parametrize("seed", some(range(8), 0, 5))
+@pytest.mark.parametrize("seed", some(range(8), 5))
 def test_a_vessel_that_narrows_is_open_at_the_border_that_cuts_it(seed):
     """Its opening stood where two voxels in radius were left, and what it went on for was lost."""
     lumen, area_mm2 = narrowed(seed)

@@ -57,7 +57,7 @@ def loss(surface: Surface) -> float:
     return share_lost(surface.quality)
 
 
-@pytest.mark.parametrize("seed", some(range(6), 0, 3))
+@pytest.mark.parametrize("seed", some(range(6), 3))
 def test_an_end_at_which_contrast_fades_keeps_its_volume_within_the_vessel(seed):
     """A wedge was cut off there, up to a twentieth of the vessel: brightness falls along it, and across."""
     rng = np.random.default_rng(seed)

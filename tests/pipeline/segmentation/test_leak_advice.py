@@ -76,12 +76,16 @@ def straight(ends_at: float = np.inf) -> tuple[Volume, tuple[int, int, int]]:
 
 @pytest.mark.parametrize(
     ("ends_at", "high", "beyond", "share"),
-    [
-        (np.inf, 50, "tell", 35 / 50),  # what is cut off, as far as is looked: ten radii of 3.5 voxels
-        (np.inf, 50, "accept", 0),  # the user has ended it there
-        (np.inf, 90, "tell", 0),  # the image ends there
-        (46, 50, "tell", 0),  # the vessel does
-    ],
+    some(
+        [
+            (np.inf, 50, "tell", 35 / 50),  # what is cut off, as far as is looked: ten radii of 3.5 voxels
+            (np.inf, 50, "accept", 0),  # the user has ended it there
+            (np.inf, 90, "tell", 0),  # the image ends there
+            (46, 50, "tell", 0),  # the vessel does
+        ],
+        (np.inf, 50, "tell", 35 / 50),
+        (46, 50, "tell", 0),
+    ),
 )
 def test_what_a_region_cuts_off_of_a_vessel_fails_a_check_where_it_is_asked_for(ends_at, high, beyond, share):
     image, seed = straight(ends_at)

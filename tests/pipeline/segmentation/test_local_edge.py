@@ -40,7 +40,7 @@ def error(image: Strange, segmentation: Segmentation) -> float:
     return segmentation.record["volume_ml"] / image.volume_ml - 1
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", some(range(2), 1))
 def test_a_threshold_above_the_edge_of_fading_contrast_fails_a_check_whose_advice_is_right(seed):
     """Contrast that falls to 60 %, and a threshold half way at its bright end: by the blur the vessel is too thin.
 

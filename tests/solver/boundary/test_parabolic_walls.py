@@ -291,7 +291,7 @@ def test_it_is_found_once_in_so_many_steps_however_they_are_asked_for(model):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("model", [CUMULANT, SLOW], ids=["D3Q27", "D3Q19"])
+@pytest.mark.parametrize("model", [CUMULANT, pytest.param(SLOW, marks=pytest.mark.slow)], ids=["D3Q27", "D3Q19"])
 def test_a_driver_that_begins_with_a_flow_knows_nothing_of_the_one_before(model):
     """Of the whole and of parts: the bits of one that is new, as a coarse lattice needs that begins again and again."""
     nodes = random_cavern((9, 8, 7), 5, openings=False)
