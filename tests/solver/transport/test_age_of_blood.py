@@ -128,6 +128,6 @@ def test_in_an_aneurysm_field_and_particles_agree_where_they_mix_alike_and_mixin
     for group in mixing:
         assert abs(group.field_s - group.walkers_s) < 3 * group.error_s + 0.05 * group.walkers_s
     few = np.flatnonzero(groups[1])[:80]  # which tell four times the age in the sac to 0.15 of it, and walk for long
-    walkers = ages_by_walkers(nodes, velocity, 0.0, rows[few], limit_s)
+    walkers = ages_by_walkers(nodes, velocity, 0.0, rows[few], 12 * plan.transit_s)  # none counts as older than that
     (alone,) = compared(field[few], walkers, [np.ones(len(few), bool)])
     assert alone.walkers_s - 3 * alone.error_s > 1.3 * mixing[1].walkers_s
