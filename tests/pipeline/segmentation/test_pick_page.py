@@ -271,7 +271,7 @@ REFUSED = {
 """A tube, and settings of the segmentation by which the stage refuses it."""
 
 
-@pytest.mark.parametrize("fault", some(REFUSED, "nearly into bone", "over a face", "dark seed"))
+@pytest.mark.parametrize("fault", some(REFUSED, "over a face", "dark seed"))
 def test_what_the_stage_refuses_the_page_tells_in_the_same_words(browser, tmp_path, fault):
     shape, settings = REFUSED[fault]
     loaded = whole(tube_volume(**shape, spacing_mm=(0.5, 0.5, 0.5)))

@@ -134,6 +134,7 @@ def test_of_a_cycle_of_millions_of_steps_some_are_followed_together(tmp_path):
     np.testing.assert_allclose((low, high), (500 * 0.05, 500 * 0.15), rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_a_pressure_that_creeps_does_not_repeat(tmp_path, monkeypatch):
     """A Windkessel of twenty cycles that begins 2 % off, as in a fork whose outlets are to have pressures that do
     not go together: each cycle differs by less than 1 % from the last, but not from those to come. With as many as the
