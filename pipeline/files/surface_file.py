@@ -42,6 +42,9 @@ PLY_BYTES |= dict.fromkeys(("short", "ushort", "int16", "uint16"), 2)
 PLY_BYTES |= dict.fromkeys(("int", "uint", "int32", "uint32", "float", "float32"), 4)
 """Sizes of the types of a PLY; the others have 8 bytes."""
 
+MOST_UNUSED = 0.01
+"""Part of the points of a whole OBJ that may belong to no face."""
+
 HEAD_BYTES = 4096
 """The axes stand in the first lines."""
 
@@ -119,7 +122,7 @@ def _read(path: Path) -> SurfaceFile:
     reader.SetFileName(str(path))
     reader.Update()
     polydata = reader.GetOutput()
-    if errors or not _in_range(polydata):
+    if errors or not _in_range(polydata) or _has_thin_faces(polydata):
         raise StageError(f"input.surface: the {kind[1:].upper()} file is damaged{_bad_line(path)}; export it again")
     triangulated = vtkTriangleFilter()
     triangulated.PassVertsOff()
@@ -132,6 +135,8 @@ def _read(path: Path) -> SurfaceFile:
             f"input.surface: no triangle can be read from it as {kind[1:].upper()}; is it of another kind than its name"
             " says, or does it hold points or lines only?"
         )
+    if kind == ".obj":
+        _require_used_points(path, polydata)
     points = vtk_to_numpy(polydata.GetPoints().GetData()).astype(np.float64)
     triangles = vtk_to_numpy(cells.GetConnectivityArray()).reshape(-1, 3).astype(np.int64)
     return SurfaceFile(points, triangles, _frame(path, polydata), _faces(triangulated.GetOutput()))
@@ -221,6 +226,26 @@ def _in_range(polydata: vtkPolyData) -> bool:
         if corners.min(initial=0) < 0 or corners.max(initial=0) >= max(polydata.GetNumberOfPoints(), 1):
             return False
     return True
+
+
+def _has_thin_faces(polydata: vtkPolyData) -> bool:
+    """Whether a face has fewer than three corners: it would be left out of the surface."""
+    polys = polydata.GetPolys()
+    return bool(polys.GetNumberOfCells()) and bool((np.diff(vtk_to_numpy(polys.GetOffsetsArray())) < 3).any())
+
+
+def _require_used_points(path: Path, polydata: vtkPolyData) -> None:
+    """Refuse an OBJ that breaks off: its faces stand last, and nothing says how many there are."""
+    used = np.zeros(polydata.GetNumberOfPoints(), np.bool_)
+    for cells in (polydata.GetVerts(), polydata.GetLines(), polydata.GetPolys(), polydata.GetStrips()):
+        if cells.GetNumberOfCells():
+            used[vtk_to_numpy(cells.GetConnectivityArray())] = True
+    left = int(np.count_nonzero(~used))
+    if left > MOST_UNUSED * len(used) or (left and not path.read_bytes().endswith(b"\n")):
+        raise StageError(
+            f"input.surface: {left} of {len(used)} points of the OBJ file belong to no face, as where one breaks off;"
+            " export it again, or where it is whole remove these points (MeshLab: Remove Unreferenced Vertices)"
+        )
 
 
 def _frame(path: Path, polydata: vtkPolyData) -> str | None:

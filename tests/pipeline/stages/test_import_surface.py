@@ -526,6 +526,39 @@ def test_a_cut_ply_of_polygons_is_refused_before_it_is_read(tmp_path, binary):
             read_surface_file(path)
 
 
+CLOSED = capped_cylinder((1, -2, 3), 3.0, 30.0, segments=24)[0]
+
+
+@settings(max_examples=20, deadline=None)
+@given(part=st.floats(0.0, 0.97))
+def test_an_obj_that_breaks_off_among_its_faces_is_refused(part, tmp_path_factory):
+    """Nothing in it says how many there are, and a vessel that ends early has an end to open."""
+    path = write(CLOSED, tmp_path_factory.mktemp("obj") / "vessel", "obj", "mm", "LPS", said=True)
+    whole = path.read_bytes()
+    assert len(read_surface_file(path).triangles) == len(CLOSED.triangles)
+    first = whole.index(b"\nf ") + 2
+    path.write_bytes(whole[: first + int(part * (len(whole) - first))].rpartition(b"\n")[0] + b"\n")
+    with pytest.raises(StageError, match=r"points of the OBJ file belong to no face|no triangle can be read"):
+        read_surface_file(path)
+
+
+def test_an_obj_may_hold_a_point_that_no_face_has(tmp_path):
+    path = write(CLOSED, tmp_path / "vessel", "obj", "mm", "LPS", said=True)
+    path.write_bytes(path.read_bytes().replace(b"\nf ", b"\nv 0 0 0\nf ", 1))
+    assert len(read_surface_file(path).triangles) == len(CLOSED.triangles)
+    path.write_bytes(path.read_bytes().rstrip())  # as where its last line is cut
+    with pytest.raises(StageError, match="1 of 939 points of the OBJ file belong to no face"):
+        read_surface_file(path)
+
+
+def test_a_face_without_corners_is_damage(tmp_path):
+    path = write(CLOSED, tmp_path / "vessel", "ply", "mm", "LPS", said=True)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-13] + bytes(13))  # the last face: its count and three corners
+    with pytest.raises(StageError, match="the PLY file is damaged"):
+        read_surface_file(path)
+
+
 def test_polygons_are_split_into_triangles(tmp_path):
     (tmp_path / "box.obj").write_text(
         "".join(f"v {x} {y} {z}\n" for z in (0, 1) for y in (0, 1) for x in (0, 1))
