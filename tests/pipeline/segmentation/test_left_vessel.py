@@ -21,10 +21,10 @@ from pipeline.segmentation.region_growing import grow
 from pipeline.segmentation.throat_cut import least_cut
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
-from pipeline.stages.segment import segment
+from pipeline.stages.segment import Segmentation, segment
 from solver.runtime.errors import StageError
 from tests.pipeline.segmentation.test_faces import LEAK
-from tests.support.crops import HALF_WAY, LEAKS, LUMEN, SHAPES, TISSUE, drawn, leaked
+from tests.support.crops import HALF_WAY, LEAKS, LUMEN, SHAPES, TISSUE, Crop, drawn, leaked
 from tests.support.left_vessels import LEFT, VESSELS, Left, heart
 
 
@@ -220,28 +220,53 @@ def small_leaks(seeds: range) -> list:
     return found
 
 
-def is_refused_or_doubted(crop, lower: float) -> bool:
-    """Whether the stage refuses or doubts it."""
+def taken(crop: Crop, lower: float) -> Segmentation | None:
+    """The lumen by a threshold; None where the stage refuses it."""
     filtered = filter_volume(crop.image, FilterSettings())
     try:
-        found = segment(filtered, SegmentSettings(seeds_voxel=(crop.seed,), lower=lower), crop.image, "CT")
+        return segment(filtered, SegmentSettings(seeds_voxel=(crop.seed,), lower=lower), crop.image, "CT")
     except StageError:
+        return None
+
+
+def is_refused_or_doubted(crop: Crop, lower: float) -> bool:
+    """Whether the stage refuses or doubts it."""
+    found = taken(crop, lower)
+    return found is None or bool(found.record["doubts"])
+
+
+def is_reported_or_left_out(crop: Crop, lower: float) -> bool:
+    """The same of a leak, or whether the lumen that is taken is the vessel without it, within 3 % of the volume."""
+    found = taken(crop, lower)
+    if found is None or found.record["doubts"]:
         return True
-    return bool(found.record["doubts"])
+    return found.lumen.voxels.sum() == pytest.approx(crop.truth.sum(), rel=0.03)
 
 
 @pytest.mark.slow
 def test_small_leaks_at_the_border_are_reported():
     leaks = small_leaks(range(3020, 3021))
     assert leaks
-    assert all(is_refused_or_doubted(*each) for each in leaks)
+    assert all(is_reported_or_left_out(*each) for each in leaks)
+
+
+def test_a_small_leak_that_is_brighter_than_blood_is_left_out_and_told():
+    """Blobs at the border, which are a sixth of what grows."""
+    crop, lower = leaked("iliacs", "blobs", 3020)
+    assert grow(crop.image.voxels, [crop.seed], lower).sum() > 1.18 * crop.truth.sum()
+    found = taken(crop, lower)
+    assert found.record["volume_ml"] == pytest.approx(crop.truth.sum() * crop.image.spacing_mm[0] ** 3 / 1000, rel=0.01)
+    assert "leaves out calcium, metal or bone" in found.record["upper_chosen"]
+    assert [each["name"] for each in of_lumen(found.record) if not each["passed"]] == [
+        "calcium or metal at the wall, of the mask"
+    ]
 
 
 @pytest.mark.slow
 def test_of_many_small_leaks_at_the_border_most_are_reported():
     leaks = small_leaks(range(6000, 6120))
     assert len(leaks) > 25
-    assert sum(not is_refused_or_doubted(*each) for each in leaks) <= 0.3 * len(leaks)
+    assert sum(not is_reported_or_left_out(*each) for each in leaks) <= 0.3 * len(leaks)
 
 
 @pytest.mark.slow
