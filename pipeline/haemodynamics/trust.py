@@ -118,6 +118,7 @@ LIMITS: Mapping[str, Limit] = {
     "volume as bright as the lumen, left out of it": Limit(
         0, 1, "docs/validation/first-try.md, strangers: a person has to look; a neighbour as bright looks so, too"
     ),
+    "volume behind a dim junction, of the mask": Limit(0, 1, "docs/validation/first-try.md: a person has to look"),
     "gaps of the lumen that are joined": Limit(
         0, 100, "docs/validation/first-try.md, strangers: how wide the lumen is there, the image does not tell"
     ),
@@ -191,6 +192,7 @@ SHAPE = (
     "volume left out behind dark sheets",
     "volume beyond an end, in line with it",
     "volume as bright as the lumen, left out of it",
+    "volume behind a dim junction, of the mask",
     "gaps of the lumen that are joined",
     PLAUSIBLE["narrowest_speed"].words,
 )

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.graph import route_through_array
 
-from pipeline.segmentation.gap import LEAST_SHARE, REACH_RADII, REACH_VOXELS, Gap, gaps, summary_of
+from pipeline.segmentation.gap import gaps, summary_of
 from pipeline.segmentation.levels import Levels, levels
 from pipeline.segmentation.methods import find_lumen
+from pipeline.segmentation.pieces_beyond import LEAST_SHARE, REACH_RADII, REACH_VOXELS, Gap, searched
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.region_growing import Mask, bounding_box, fill_holes
 from pipeline.segmentation.seeds import Seed
@@ -37,7 +38,7 @@ def bridged(problem: Problem) -> tuple[Problem, dict[str, Any]]:
             break
         mask, voxels = fill_holes(lumen.mask)[0], problem.filtered.voxels
         found = levels(voxels, mask, problem.places, lumen.wall, problem.dark)
-        if not (open_gaps := gaps(problem, lumen, mask, found) or threads(problem, mask, found)):
+        if not (open_gaps := gaps(searched(problem, lumen, mask, found)) or threads(problem, mask, found)):
             break
         bright, seeds = voxels.copy(), list(problem.seeds)
         for gap in open_gaps:

@@ -12,6 +12,7 @@ from pipeline.segmentation.barrier import faults
 from pipeline.segmentation.blur import blur, unbiased_lower, wall_slope
 from pipeline.segmentation.blur_left_open import record_of_open_volume
 from pipeline.segmentation.dark_sheet import dark_sheet, record_of_sheet
+from pipeline.segmentation.dim_junction import junctions, record_of_junctions
 from pipeline.segmentation.gap import gaps, record_of_gaps
 from pipeline.segmentation.leak import Row, plain_growing, sensitivity
 from pipeline.segmentation.left_vessel import Doubt
@@ -30,6 +31,7 @@ from pipeline.segmentation.local_edge import local_edge, record_of_bright_wall, 
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import other_brightness, record_of_other
 from pipeline.segmentation.parted import record_of_parted
+from pipeline.segmentation.pieces_beyond import searched
 from pipeline.segmentation.point_text import BY_HAND
 from pipeline.segmentation.problem import Lumen, Problem, reaches
 from pipeline.segmentation.region_growing import Mask
@@ -205,7 +207,8 @@ def _of_places(
     misses = abs(edge.get("of_voxels", 0.0)) > ELSEWHERE
     sheet = dark_sheet(problem.filtered.voxels, mask, problem.places, intensity, faint=not misses)
     words, key = record_of_sheet(sheet, mask, problem), "one_sided_sheet" if sheet and sheet.one_sided else "dark_sheet"
-    beyond = gaps(problem, found, mask, intensity)
+    search, noise = searched(problem, found, mask, intensity), intensity.noise / intensity.contrast
+    beyond = gaps(search)
     return {
         "touching_lumens": record_of_touches(
             mask,
@@ -214,7 +217,8 @@ def _of_places(
             problem.settings.leak_step * intensity.contrast,
         ),
         **{"dark_sheet": None, "one_sided_sheet": None, key: words},
-        "beyond_ends": record_of_gaps(beyond, mask, problem, noise=intensity.noise / intensity.contrast),
+        "beyond_ends": record_of_gaps(beyond, mask, problem, noise),
+        "dim_junction": record_of_junctions(junctions(search, beyond, blurred, noise), mask, problem),
         "parted": record_of_parted(problem, found, mask, intensity),
     }
 

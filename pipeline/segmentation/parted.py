@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.segmentation.gap import LEAST_SHARE, RIM, Place
 from pipeline.segmentation.levels import Levels
+from pipeline.segmentation.pieces_beyond import LEAST_SHARE, RIM, Place
 from pipeline.segmentation.point_text import text_mm
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Mask
+from pipeline.segmentation.seed_advice import IF_VESSEL
 
 AS_BRIGHT = 0.75
 """Brightness in the middle of what is left out over that of the lumen, at least, above the surroundings: about that of
@@ -28,9 +29,6 @@ WITHIN = 1.5
 LEFT_AT_WALL = 0.02
 """Part of the mask that one piece beside its wall has at least, as bright as the wall by the levels near each place. In
 a real fistula it is 0.06 to 0.14 where the vein is missing, 0.011 at most where it is not; in drawn vessels 0.001."""
-
-IF_VESSEL = "if it is the vessel, "
-"""What the advice begins with."""
 
 NOWHERE: Place = (-1, -1, -1)
 
@@ -59,21 +57,6 @@ def record_of_parted(problem: Problem, lumen: Lumen, mask: Mask, found: Levels) 
         f" segmentation.html there: {IF_VESSEL}correct lumen.nrrd and give it as input.mask"
     )
     return {"share": round(share_of_mask, 4), "mm": [round(float(x), 2) for x in where], "words": words}
-
-
-def with_tried_seed(record: dict[str, Any], seeds: str) -> dict[str, Any]:
-    """A record of a lumen in which the check of what is left out gives the seeds that were tried.
-
-    Parameters
-    ----------
-    record : as in ``segmentation.json``, with that check failed.
-    seeds : the setting; empty: none passes, and the check says so.
-    """
-    before = record["parted"]["words"]
-    there = f"{IF_VESSEL}give a seed in it, tried: {seeds}, or " if seeds else f"a seed in it was refused; {IF_VESSEL}"
-    words = before.replace(IF_VESSEL, there)
-    warnings = [words if each == before else each for each in record["warnings"]]
-    return record | {"parted": record["parted"] | {"words": words}, "warnings": warnings}
 
 
 def _by_one_threshold(problem: Problem, mask: Mask, found: Levels) -> tuple[int, Place]:

@@ -25,6 +25,12 @@ it, a single voxel joins them."""
 ROUNDS = 12
 """Halvings of the range in which that level is looked for: to a four thousandth."""
 
+IF_VESSEL = "if it is the vessel, "
+"""What the advice about a part that is left out begins with."""
+
+LEFT_OUT = ("parted", "dim_junction")
+"""Parts of a record that tell of one, with a place in it."""
+
 Records = Callable[[SegmentSettings], Mapping[str, Any] | None]
 """The record of the lumen that settings make; None where it is refused."""
 
@@ -130,3 +136,22 @@ def seed_in(point_mm: Any, problem: Problem, settings: SegmentSettings, loaded: 
     posed = Problem(problem.filtered, every, (), problem.barrier, other, problem.lower, problem.dark, problem.log)
     joins = joining(posed, other, records)
     return f"{words} and {joins}" if joins else ""
+
+
+def with_tried_seeds(record: dict[str, Any], seed_at: Callable[[Any], str]) -> dict[str, Any]:
+    """A record of a lumen in which checks of what is left out give seeds that were tried.
+
+    Parameters
+    ----------
+    record : as in ``segmentation.json``.
+    seed_at : of a point in it, (x, y, z), LPS, the setting, tried; empty: none passes, and the check says so.
+    """
+    for key in LEFT_OUT:
+        if (part := record[key]) is None:
+            continue
+        seeds, before = seed_at(part["mm"]), part["words"]
+        there = f"{IF_VESSEL}give a seed in it, tried: {seeds}, or " if seeds else ""
+        words = before.replace(IF_VESSEL, there or f"a seed in it was refused; {IF_VESSEL}")
+        warnings = [words if each == before else each for each in record["warnings"]]
+        record = record | {key: part | {"words": words}, "warnings": warnings}
+    return record

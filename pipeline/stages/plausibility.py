@@ -248,6 +248,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("volume behind a dark sheet in the lumen", "%", *_share(segmentation, "dark_sheet")),
         trust.check("volume behind a sheet that is dark to one side", "%", *_share(segmentation, "one_sided_sheet")),
         trust.check("volume beyond an end, in line with it", "%", *_share(segmentation, "beyond_ends")),
+        trust.check("volume behind a dim junction, of the mask", "%", *_share(segmentation, "dim_junction")),
         trust.check("volume as bright as the lumen, left out of it", "%", *_share(segmentation, "parted")),
         *_of_joined(segmentation.get("gaps_joined", ())),
         *_of_parted(segmentation),

@@ -45,7 +45,6 @@ from pipeline.segmentation.mask_whole import given_back_layers, without_cavities
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import blooming
 from pipeline.segmentation.page import render
-from pipeline.segmentation.parted import with_tried_seed
 from pipeline.segmentation.problem import NoVesselError, Problem, made_even
 from pipeline.segmentation.refusals import (
     SeedsApartError,
@@ -59,7 +58,7 @@ from pipeline.segmentation.refusals import (
     without_metal,
 )
 from pipeline.segmentation.region_growing import centre_line, centres, occupancy
-from pipeline.segmentation.seed_advice import apart, seed_in
+from pipeline.segmentation.seed_advice import LEFT_OUT, apart, seed_in, with_tried_seeds
 from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, background_places, place_seeds, seed_places
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
@@ -148,7 +147,7 @@ def segment(
         return tried(other) is not None
 
     try:
-        return _with_tried_seed(_chosen(_with_record(_judged(one)), asked), asked)
+        return _with_tried_seeds(_chosen(_with_record(_judged(one)), asked), asked)
     except LeftVesselError as error:
         log.info("%s: looking for what parts it from the vessel", error)
         raise _left_vessel(error, one.posed[0], passes) from None
@@ -156,7 +155,7 @@ def segment(
         log.info("%s: looking whether brightness changes along the vessel", error)
         if judged := _along(one):
             if asked.chooses:
-                return _with_tried_seed(_by_place(judged, log), asked)
+                return _with_tried_seeds(_by_place(judged, log), asked)
             words = chosen_method.changes_along(judged.found.record)
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
             raise kind(f"{words}: {error}") from None
@@ -211,12 +210,11 @@ def _seed_in(point_mm: NDArray[np.floating], asked: _Asked) -> str:
     return seed_in(point_mm, asked.at_one_level.posed[0], asked.settings, asked.loaded, partial(_record, asked))
 
 
-def _with_tried_seed(found: Segmentation, asked: _Asked) -> Segmentation:
-    """A lumen whose check of what is left out, where it fails, gives a seed that was tried."""
-    if (parted := found.record["parted"]) is None:
-        return found
-    asked.log.info("%s: looking for a seed in it", parted["words"])
-    return replace(found, record=with_tried_seed(found.record, _seed_in(np.array(parted["mm"]), asked)))
+def _with_tried_seeds(found: Segmentation, asked: _Asked) -> Segmentation:
+    """A lumen whose checks of what is left out, where they fail, give a seed that was tried."""
+    for part in (found.record[key] for key in LEFT_OUT if found.record[key]):
+        asked.log.info("%s: looking for a seed in it", part["words"])
+    return replace(found, record=with_tried_seeds(found.record, lambda point_mm: _seed_in(np.array(point_mm), asked)))
 
 
 def _with(found: Segmentation, reasons: dict[str, Any], log: logging.Logger) -> Segmentation:

@@ -145,7 +145,7 @@ def test_what_is_accepted_or_only_doubted_is_a_failed_check_with_its_place():
     assert check["state"] == "reservation"
     assert "may have left the vessel at" in check["advice"]
     assert of_lumen({}) == []
-    assert [check["state"] for check in of_lumen({"doubts": []})] == ["good"] * 24
+    assert [check["state"] for check in of_lumen({"doubts": []})] == ["good"] * 25
 
 
 def test_a_seed_in_the_chamber_makes_it_the_vessel():
