@@ -60,7 +60,7 @@ def fistula(seed: int) -> Fistula:
     voxels = blurred + rng.normal(0, CONTRAST * rng.uniform(0.01, 0.04), part.shape)
     image = Volume(voxels.astype(np.float32), (SPACING_MM,) * 3, (0.0, 0.0, 0.0), np.eye(3))
     words = f"{'side' if to_side else 'end'}, artery {radius:.1f}, vein {wider:.1f} times, mixed {mixed:.2f}"
-    seeds = [_seed(points) for points in (lines[0][0][30:], lines[1][0][-60:])]
+    seeds = [_seed(points) for points in (lines[0][0][away > 30], lines[1][0][along > 12])]
     return Fistula(image, SPACING_MM**3 * float(part.sum()) / 1000, seeds[0], seeds[1], words)
 
 
