@@ -48,17 +48,17 @@ def junctions(search: Search | None, known: list[Gap], blur_voxels: float, noise
     Parameters
     ----------
     search : of ends and what lies beyond; None where nothing does.
-    known : gaps that are told of already.
+    known : gaps that have a check already.
     blur_voxels : standard deviation of the Gaussian that blurs the wall.
     noise : over the contrast.
     """
     if search is None:
         return []
-    told = {search.number_at(gap.beyond) for gap in known}
+    named = {search.number_at(gap.beyond) for gap in known}
     found = []
     for own, theirs in search.nearest():
         number = int(search.pieces[theirs])
-        if number in told:
+        if number in named:
             continue
         if (end := _end(search, number, theirs, own)) is None:
             continue

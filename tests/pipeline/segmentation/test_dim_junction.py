@@ -100,7 +100,7 @@ def test_of_drawn_fistulas_none_that_lacks_a_vessel_passes_from_its_vein():
     assert green == []
 
 
-def test_a_seed_that_was_refused_is_told():
+def test_a_check_says_that_the_seed_was_refused():
     part = {"share": 0.1, "mm": [1.0, 2.0, 3.0], "words": "left out: if it is the vessel, give input.mask"}
     record = {"parted": None, "dim_junction": part, "warnings": [part["words"]]}
     (said,) = with_tried_seeds(record, lambda point_mm: "")["warnings"]
