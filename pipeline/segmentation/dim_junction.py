@@ -59,7 +59,7 @@ def junctions(search: Search | None, known: list[Gap], blur_voxels: float, noise
         return []
     named = {search.number_at(gap.beyond) for gap in known}
     found = []
-    for own, theirs in search.nearest():
+    for own, theirs in search.nearest:
         number = int(search.pieces[theirs])
         if number in named:
             continue
@@ -69,7 +69,7 @@ def junctions(search: Search | None, known: list[Gap], blur_voxels: float, noise
         long_enough = LONG * max(1.0, blur_voxels) <= way.length <= REACH_RADII * end.radius + REACH_VOXELS
         if long_enough and way.least >= max(SHOWN, NOISES * noise) and not search.is_cut(way):
             dim = way.length * np.pi * end.radius**2
-            if way.size + dim >= LEFT_OUT * search.mask.sum() and _stands_out(search, way, end):
+            if way.size + dim >= LEFT_OUT * search.voxels and _stands_out(search, way, end):
                 found.append(way)
     return sorted(found, key=lambda way: -way.size)
 
@@ -97,6 +97,8 @@ def _stands_out(search: Search, way: Gap, end: End) -> bool:
     """Whether a way is brighter than what lies around it, as within an organ none is."""
     places = way.way - search.start
     dark = places[~search.mask[tuple(places.T)] & (search.pieces[tuple(places.T)] == 0)]
+    if not len(dark):  # it leads through another piece
+        return False
     reach = int(end.radius) + AROUND[1] + 1
     low = np.maximum(dark.min(axis=0) - reach, 0)
     box = tuple(slice(int(a), int(b) + reach + 1) for a, b in zip(low, dark.max(axis=0), strict=True))

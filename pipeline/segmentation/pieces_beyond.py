@@ -6,6 +6,7 @@ A vein or a bone that passes beyond an end turns its side to it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +111,7 @@ class Gap:
 
 
 def searched(problem: Problem, lumen: Lumen, mask: Mask, found: Levels) -> "Search | None":
-    """Ends of a mask and of the pieces beyond them; None where there is no such piece.
+    """Ends of a mask and of the pieces beyond them; None where there is no such piece near it.
 
     Parameters
     ----------
@@ -120,7 +121,8 @@ def searched(problem: Problem, lumen: Lumen, mask: Mask, found: Levels) -> "Sear
     found : levels in and around the mask.
     """
     pieces = _beyond(problem, lumen, mask, found)
-    return Search(problem, mask, pieces, found) if pieces.any() else None
+    search = Search(problem, mask, pieces, found) if pieces.any() else None
+    return search if search and search.pieces.any() else None
 
 
 def _beyond(problem: Problem, lumen: Lumen, mask: Mask, found: Levels) -> NDArray[np.int32]:
@@ -158,7 +160,7 @@ class Search:
         box = bounding_box(mask, margin=int(2 * REACH_RADII * radii.max() + REACH_VOXELS))
         self.start = np.array([side.start for side in box])
         self.line, self.radius = line - self.start, float(radii.mean())
-        self.mask, self.pieces = mask[box], pieces[box]
+        self.mask, self.pieces, self.voxels = mask[box], pieces[box], int(mask.sum())
         self.share = (problem.filtered.voxels[box] - found.surroundings) / found.contrast
         depths = [np.pad(part, 1, mode="edge") for part in (self.mask, self.pieces > 0)]  # behind a border it goes on
         self.depth = sum(ndimage.distance_transform_edt(part)[1:-1, 1:-1, 1:-1] for part in depths)
@@ -169,7 +171,7 @@ class Search:
 
     def share_of(self, number: int) -> float:
         """Voxels of a piece over those of the mask."""
-        return float(self.sizes[number] / self.mask.sum())
+        return float(self.sizes[number] / self.voxels)
 
     def number_at(self, voxel: Index) -> int:
         """The number of the piece that holds a voxel x, y, z of the image."""
@@ -191,10 +193,11 @@ class Search:
         for z, y, x in line[neighbours[tuple(line.T)] <= 2]:
             if (end := self.end_of(self.mask, (int(z), int(y), int(x)))) is not None:
                 yield end
-        for (z, y, x), _ in self.nearest():
+        for (z, y, x), _ in self.nearest:
             if (end := self.end_of(self.mask, (z, y, x), least=BALL_RADII * radius)) is not None:
                 yield end
 
+    @cached_property
     def nearest(self) -> list[tuple[Place, Place]]:
         """What of the mask is nearest to each piece within reach, voxels z, y, x, and what of the piece to that."""
         reach = REACH_RADII * self.radius + REACH_VOXELS

@@ -134,6 +134,15 @@ def test_what_is_not_in_line_or_was_left_out_is_none(what):
     assert check_of(found)["passed"]
 
 
+def test_what_is_as_bright_but_far_away_is_none():
+    """A vessel 120 voxels from one of 3 voxels in radius, which ended in a traceback."""
+    _, y, x = np.indices((SIZE, 150, SIZE))
+    image = image_of((np.hypot(abs(y - 74.5) - 60, x - SIZE / 2) < 3).astype(float))
+    found = segmented(image, seeds_mm=[image.to_mm((SIZE // 2, 14, SIZE // 2)).tolist()])
+    assert found.record["beyond_ends"] is None
+    assert found.record["dim_junction"] is None
+
+
 def doubted(kind: str, seed: int) -> bool:
     drawn = strangers.image(kind, seed)
     filtered = filter_volume(drawn.image, FilterSettings())
