@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """How settled the flow in a sac is where a steady run ends: saccular aneurysms of random size, neck and direction.
 
-    python benchmarks/settled_sacs.py 5 --seed 1 [--json FILE]
+    python benchmarks/settled_sacs.py 5 --seed 1 [--pulse] [--json FILE]
 
 A straight vessel, 7 nodes across, has a round sac 1.5 to 3.5 times as wide, on a neck of 0.6 to 1.3 times the vessel's
 radius; the Reynolds number of the vessel is 10 to 150. Each is run with the default tolerance, with what that was
 before the viscous time was that of the sac, and until its residual is a hundredth of it, from which the others are
 told apart: over all nodes, those of the sac, and those of the half of it that is farther from the neck, over the mean
-speed there.
+speed there. With ``--pulse`` each is 3 to 5 mm wide, and has the waveform of a carotid artery, a period of 0.7 to 1 s
+and a mean Reynolds number of 100 to 300. It is run until it counts as periodic, and for 20 cycles; means over a cycle
+are told apart.
 """
 
 import argparse
@@ -23,6 +25,7 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 import numpy as np
 from bench import add_results, write_results
 from comparison import table
+from drawn_outlets import write_wave
 from numpy.typing import NDArray
 
 from solver.domain.nodes import Nodes
@@ -32,45 +35,73 @@ from solver.run.settings import InletSettings, SolveSettings
 from solver.run.solve import solve
 from tests.support.sacs import vessel_with_sac
 from tests.support.solve_settings import DENSITY, VISCOSITY, settings
+from tests.support.stability_matrix import of_case
 
 RADIUS, SPACING_MM = 3.5, 0.5
 """Of the vessel, in spacings."""
-TOLERANCE, REFERENCE = 1e-3, 1e-5
+TOLERANCE, REFERENCE, CYCLES = 1e-3, 1e-5, 20
 LOG = logging.getLogger("settled_sacs")
 
 Reals = NDArray[np.float64]
 
 
-def drawn(rng: np.random.Generator) -> tuple[Nodes, dict[str, Any], dict[str, NDArray[np.bool_]]]:
-    """A vessel with its sac, its numbers, and its nodes by where they lie."""
+def drawn(
+    rng: np.random.Generator, least: float, most: float, spacing_mm: float = SPACING_MM
+) -> tuple[Nodes, dict[str, Any], dict[str, NDArray[np.bool_]]]:
+    """A vessel with its sac, its numbers with a Reynolds number, and its nodes by where they lie."""
     wide, neck, turn = rng.uniform(1.5, 3.5) * RADIUS, rng.uniform(0.6, 1.3) * RADIUS, rng.uniform(0, 2 * np.pi)
-    nodes, places = vessel_with_sac(RADIUS, wide, neck, turn, SPACING_MM)
-    reynolds = float(np.exp(rng.uniform(np.log(10), np.log(150))))
+    nodes, places = vessel_with_sac(RADIUS, wide, neck, turn, spacing_mm)
+    reynolds = float(np.exp(rng.uniform(np.log(least), np.log(most))))
     return nodes, {"nodes": nodes.count, "wide": wide / RADIUS, "neck": neck / RADIUS, "reynolds": reynolds}, places
 
 
-def velocities(nodes: Nodes, wanted: SolveSettings) -> tuple[int, Reals]:
-    """Steps of a run, and its velocities."""
+def velocities(nodes: Nodes, wanted: SolveSettings) -> tuple[dict[str, Any], Reals]:
+    """How a run ended, and its mean velocities."""
     with tempfile.TemporaryDirectory() as folder:
         flow = Path(folder) / "flow.vtkhdf"
         summary = solve(nodes, wanted, flow, Path(folder) / "monitor.csv", LOG)
-        return summary["steps"], np.asarray(read_flow(flow).velocity_mean_m_s(), np.float64)
+        ended: dict[str, Any] = {"state": summary["state"], "steps": summary["steps"]}
+        return ended, np.asarray(read_flow(flow).velocity_mean_m_s(), np.float64)
 
 
 def measured(seed: int) -> dict[str, Any]:
     """How far a sac's flow is from rest where its runs end."""
-    nodes, numbers, places = drawn(np.random.default_rng(seed))
+    nodes, numbers, places = drawn(np.random.default_rng(seed), 10, 150)
     radius_mm = max(opening.radius_mm for opening in nodes.openings)
-    flow_ml_s = numbers["reynolds"] * VISCOSITY / DENSITY * np.pi * radius_mm / 2 * 1e3
-    wanted = settings(inlets={"in": InletSettings(float(flow_ml_s), None, "developed")}, precision="fp64")
+    inlet = InletSettings(flow_of(numbers["reynolds"], radius_mm), None, "developed")
+    wanted = settings(inlets={"in": inlet}, precision="fp64")
     before = TOLERANCE * (widest_radius_mm(nodes) / radius_mm) ** 2
     _, truth = velocities(nodes, replace(wanted, steady_tolerance=REFERENCE))
     found: dict[str, Any] = {"seed": seed, **numbers}
     for name, tolerance in (("before", before), ("now", TOLERANCE)):
-        steps, velocity = velocities(nodes, replace(wanted, steady_tolerance=tolerance))
-        off = {place: _apart(velocity[there], truth[there]) for place, there in places.items()}
-        found[name] = {"steps": steps, "off": off}
+        ended, velocity = velocities(nodes, replace(wanted, steady_tolerance=tolerance))
+        found[name] = ended | {"off": off(velocity, truth, places)}
     return found
+
+
+def pulsing(seed: int) -> dict[str, Any]:
+    """How far it is from repeating where a pulse counts as periodic."""
+    rng = np.random.default_rng(seed)
+    diameter_mm, period_s = float(rng.uniform(3, 5)), float(rng.uniform(0.7, 1.0))
+    nodes, numbers, places = drawn(rng, 100, 300, diameter_mm / (2 * RADIUS))
+    flow_ml_s = flow_of(numbers["reynolds"], max(opening.radius_mm for opening in nodes.openings))
+    with tempfile.TemporaryDirectory() as folder:
+        wave = write_wave("common-carotid", period_s, flow_ml_s, Path(folder) / "wave.csv")
+        wanted = of_case({"inlets": {"in": {"waveform": wave}}})
+        ended, velocity = velocities(nodes, wanted)
+        _, truth = velocities(nodes, replace(wanted, cycles=CYCLES, min_cycles=CYCLES))
+    numbers |= {"diameter_mm": diameter_mm, "period_s": period_s}
+    return {"seed": seed, **numbers, "now": ended | {"off": off(velocity, truth, places)}}
+
+
+def flow_of(reynolds: float, radius_mm: float) -> float:
+    """Flow through a vessel, mL/s."""
+    return float(reynolds * VISCOSITY / DENSITY * np.pi * radius_mm / 2 * 1e3)
+
+
+def off(velocity: Reals, truth: Reals, places: dict[str, NDArray[np.bool_]]) -> dict[str, float]:
+    """By place."""
+    return {place: _apart(velocity[there], truth[there]) for place, there in places.items()}
 
 
 def _apart(velocity: Reals, truth: Reals) -> float:
@@ -83,31 +114,25 @@ def main() -> None:
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, required=True, help="of the first; the others follow")
     add_results(parser)
+    parser.add_argument("--pulse", action="store_true", help="pulses, not steady flows")
     options = parser.parse_args()
     found = []
     for seed in range(options.seed, options.seed + options.count):
-        found.append(measured(seed))
+        found.append(pulsing(seed) if options.pulse else measured(seed))
         print(found[-1], flush=True)
-    columns = [
-        "sac",
-        "wide",
-        "Re",
-        *(f"{name}: {what}" for name in ("before", "now") for what in ("steps", "far half")),
-    ]
-    cells = [
-        [
-            str(each["seed"]),
-            f"{each['wide']:.2g}",
-            f"{each['reynolds']:.3g}",
-            *(text for name in ("before", "now") for text in _row(each[name])),
-        ]
-        for each in found
-    ]
-    print(table(columns, cells), write_results(options, "settled-sacs", found), sep="\n\n")
+    runs = ("now",) if options.pulse else ("before", "now")
+    columns = ["sac", "wide", "Re", *(f"{name}: {what}" for name in runs for what in ("steps", "sac", "far half"))]
+    cells = [_numbers(each) + [text for run in runs for text in _row(each[run])] for each in found]
+    what = "pulsing-sacs" if options.pulse else "settled-sacs"
+    print(table(columns, cells), write_results(options, what, found), sep="\n\n")
 
 
-def _row(run: dict[str, Any]) -> tuple[str, str]:
-    return f"{run['steps']:,}", f"{run['off']['far half']:.2%}"
+def _numbers(each: dict[str, Any]) -> list[str]:
+    return [str(each["seed"]), f"{each['wide']:.2g}", f"{each['reynolds']:.3g}"]
+
+
+def _row(run: dict[str, Any]) -> list[str]:
+    return [f"{run['steps']:,}", f"{run['off']['sac']:.2%}", f"{run['off']['far half']:.2%}"]
 
 
 if __name__ == "__main__":
