@@ -61,6 +61,7 @@ def velocities(nodes: Nodes, wanted: SolveSettings) -> tuple[dict[str, Any], Rea
         flow = Path(folder) / "flow.vtkhdf"
         summary = solve(nodes, wanted, flow, Path(folder) / "monitor.csv", LOG)
         ended: dict[str, Any] = {"state": summary["state"], "steps": summary["steps"]}
+        ended["forecast_steps"] = summary["forecast"]["steps"]
         return ended, np.asarray(read_flow(flow).velocity_mean_m_s(), np.float64)
 
 
