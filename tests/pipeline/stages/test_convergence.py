@@ -265,8 +265,8 @@ def solved(across: float, folder) -> tuple[Level, tuple]:
 @pytest.mark.slow
 def test_index_of_a_solved_pipe_bounds_its_error(tmp_path):
     """Hagen and Poiseuille: 8 mu L Q / (pi R^4) = 8.91 Pa and 4 mu Q / (pi R^3) = 0.891 Pa. With 8, 12 and 18 nodes
-    across the pressure drop is 1.7, 0.1 and 0.1 % too low, the stress 2.0, 0.1 and 0.2 %, to and fro: they have no
-    order, none is told, and the index follows from the spread of the values. It bounds both errors.
+    across the pressure drop is 1.1, 0.5 and 0.3 % too low, the stress 1.4, 0.3 and 0.1 %: their orders of 3.3 and 4.0
+    are above that of the scheme, which is taken in their place, with the largest factor. It bounds both errors.
     """
     levels, openings = zip(*(solved(across, tmp_path) for across in (18, 12, 8)), strict=True)
     result = grid_convergence(levels, openings[0], ConvergenceInput())
@@ -274,8 +274,8 @@ def test_index_of_a_solved_pipe_bounds_its_error(tmp_path):
     quantities = by_name(result)
     drop, stress = quantities["pressure drop from inlet to outlet"], quantities["wall shear stress, mean"]
     true_drop, true_stress = 8 * 3.5e-3 * 5e-3 * 0.2e-6 / (np.pi * 1e-12), 4 * 3.5e-3 * 0.2e-6 / (np.pi * 1e-9)
-    assert (drop["behaviour"], stress["behaviour"]) == ("oscillatory", "oscillatory")
     for each, true in ((drop, true_drop), (stress, true_stress)):
         assert 0 < abs(each["values"][0] - true) <= each["uncertainty"]
-        assert any(each["name"] in warning for warning in result["warnings"])
-    assert drop["order"] is drop["order_used"] is drop["extrapolated"] is None
+        assert (each["behaviour"], each["order_used"], each["safety"]) == ("monotonic", 2.0, 3.0)
+        assert each["order"] > 2.0
+        assert not any(each["name"] in warning for warning in result["warnings"])
