@@ -221,11 +221,15 @@ def _ply_lines_are_whole(lines: list[bytes], elements: list[tuple[int, list[tupl
 
 def _in_range(polydata: vtkPolyData) -> bool:
     """Whether the corners of all cells are points; VTK crashes over others."""
+    count = polydata.GetNumberOfPoints()
+    return all(corners.min(initial=0) >= 0 and corners.max(initial=-1) < count for corners in _corners(polydata))
+
+
+def _corners(polydata: vtkPolyData) -> Iterator[NDArray[np.int64]]:
+    """Points that the cells of each kind join."""
     for cells in (polydata.GetVerts(), polydata.GetLines(), polydata.GetPolys(), polydata.GetStrips()):
-        corners = vtk_to_numpy(cells.GetConnectivityArray()) if cells.GetNumberOfCells() else np.zeros(1, np.int64)
-        if corners.min(initial=0) < 0 or corners.max(initial=0) >= max(polydata.GetNumberOfPoints(), 1):
-            return False
-    return True
+        if cells.GetNumberOfCells():
+            yield vtk_to_numpy(cells.GetConnectivityArray())
 
 
 def _has_thin_faces(polydata: vtkPolyData) -> bool:
@@ -237,9 +241,8 @@ def _has_thin_faces(polydata: vtkPolyData) -> bool:
 def _require_used_points(path: Path, polydata: vtkPolyData) -> None:
     """Refuse an OBJ that breaks off: its faces stand last, and nothing says how many there are."""
     used = np.zeros(polydata.GetNumberOfPoints(), np.bool_)
-    for cells in (polydata.GetVerts(), polydata.GetLines(), polydata.GetPolys(), polydata.GetStrips()):
-        if cells.GetNumberOfCells():
-            used[vtk_to_numpy(cells.GetConnectivityArray())] = True
+    for corners in _corners(polydata):
+        used[corners] = True
     left = int(np.count_nonzero(~used))
     if left > MOST_UNUSED * len(used) or (left and not path.read_bytes().endswith(b"\n")):
         raise StageError(
