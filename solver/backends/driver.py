@@ -82,8 +82,10 @@ class Driver(Protocol):
             `OutletFeedback`.
         """
 
-    def shift(self, before: Fields, after: Fields) -> None:
-        """Change the flow from its present fields to others; what fields do not tell of it stays as it is."""
+    def shift(self, before: Fields, after: Fields, pressures: NDArray[np.float64] | None = None) -> None:
+        """Change the flow from its present fields to others, and what :meth:`pressures` gives where that is told; what
+        fields do not tell of it stays as it is.
+        """
 
     def pressures(self) -> NDArray[np.float64]:
         """Filtered excess of the flow and stored pressure of each outlet with feedback, (M, 2)."""

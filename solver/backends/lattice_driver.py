@@ -177,8 +177,12 @@ class LatticeDriver(ABC):
         """Populations of fields, where the momentum flux Pi is so many times their stress."""
         return populations(self.lattice, fields.drho, fields.velocity, fields.stress * flux)
 
-    def shift(self, before: Fields, after: Fields) -> None:
-        """Change the flow from its present fields to others; what fields do not tell of it stays as it is."""
+    def shift(self, before: Fields, after: Fields, pressures: NDArray[np.float64] | None = None) -> None:
+        """Change the flow from its present fields to others, and what :meth:`pressures` gives where that is told; what
+        fields do not tell of it stays as it is.
+        """
+        if pressures is not None:
+            self.store(self.held()["pressure"], pressures)
         flux = 1.0
         if before.viscosity is not None:
             omega = 1 / (0.5 + 3 * before.viscosity)

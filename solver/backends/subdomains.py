@@ -302,10 +302,10 @@ class DividedDriver(ABC):
             driver.begin_with(self._of_part(fields, part), pressures)
         self._since, self._ahead = 0, None
 
-    def shift(self, before: Fields, after: Fields) -> None:
-        """Change the flow by what two sets of fields differ in."""
+    def shift(self, before: Fields, after: Fields, pressures: NDArray[np.float64] | None = None) -> None:
+        """Change the flow by what two sets of fields differ in, and what :meth:`pressures` gives where that is told."""
         for part, driver in self._parts():
-            driver.shift(self._of_part(before, part), self._of_part(after, part))
+            driver.shift(self._of_part(before, part), self._of_part(after, part), pressures)
 
     def _of_part(self, fields: Fields, part: Subdomain) -> Fields:
         """Fields of a part from those that this driver gives."""

@@ -13,6 +13,7 @@ from solver.run import time_left
 from solver.run.checkpoint import Checkpoints
 from solver.run.convergence import Watch
 from solver.run.exchange import Exchange
+from solver.run.extrapolation import Extrapolation
 from solver.run.fallback import FIRST, Attempt
 from solver.run.fluctuation import Fluctuation
 from solver.run.forecast import Forecast
@@ -92,6 +93,12 @@ class Run:
         self.time_left = time_left.TimeLeft(self.later)
         self._outgrown: tuple[int, float] | None = None
         self._coarse: CoarseLattice | None = None
+        self._extrapolation = Extrapolation(self.nodes, self.driver, schedule.interval)
+
+    @property
+    def extrapolations(self) -> int:
+        """How often a steady flow was extrapolated."""
+        return self._extrapolation.count
 
     @property
     def _raised_s(self) -> float:

@@ -12,6 +12,7 @@ from solver.run.convergence import is_periodic, is_steady
 from solver.run.cycle_variation import as_kept, averaged_state, averaging, only_varies, variation, varies
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Given
+from solver.run.extrapolation import STATES
 from solver.run.flow_file import FlowWriter
 from solver.run.fluctuation import QUIET, balanced, fluctuation, velocity_rms
 from solver.run.handover import Carried, CoarseLattice, OutgrownError, StaleError
@@ -80,9 +81,22 @@ class Simulation(Run):
         """Let the coarse lattice correct the flow where that is due."""
         if steps := coarse.correct(self.step, self.monitor.rows[-1].residual):
             self.start = self.start.corrected(steps, coarse.nodes.total)
-            self.driver.observe(True)
-            self.driver.observation()
-            self.monitor.keep(self.step)
+            self._extrapolation.forget()
+            self._count_from_here()
+
+    def _extrapolate(self) -> None:
+        """Let a steady flow that takes longer than expected go on from where its states lead, if they do."""
+        if self.watch.begun is not None or self.watch.outcome != "settles":
+            self._extrapolation.forget()
+        elif apart := self._extrapolation.update(self.step, self.forecast.steps):
+            self._count_from_here()
+            self.log.info("step %d: extrapolated from %d states, %d steps apart", self.step, STATES, apart)
+
+    def _count_from_here(self) -> None:
+        """Count changes of the velocity from the present state on."""
+        self.driver.observe(True)
+        self.driver.observation()
+        self.monitor.keep(self.step)
 
     def _refuse(self, writer: FlowWriter) -> None:
         kept = ""
@@ -115,6 +129,8 @@ class Simulation(Run):
                 self._report(self.monitor.rows[-1])
                 if self._coarse and not self._ended and self.watch.begun is None:
                     self._correct(self._coarse)
+                if not (self.plan.schedule.cycle or self.ends_unsteady or self._ended):
+                    self._extrapolate()
             due, signal = self.driver.agreed(bool(self.checkpoints and self.checkpoints.due), interruption.number)
             if self.checkpoints and (due or signal) and not self._ended:
                 self._keep_state(self.checkpoints, writer)
@@ -198,6 +214,7 @@ class Simulation(Run):
         arrays |= averaged_state(self.plan.schedule)
         if self._coarse:
             arrays |= {f"coarse/{name}": array for name, array in self._coarse.state().items()}
+        arrays |= {f"extrapolation/{name}": array for name, array in self._extrapolation.state().items()}
         taken = {step: partial(writer.taken, k) for k, step in enumerate(self._results.snapshots)}
         begin = time.monotonic()
         checkpoints.write(self.step, arrays, taken)
@@ -209,7 +226,7 @@ class Simulation(Run):
         state = checkpoints.newest(
             lambda: {f"driver/{name}": each for name, each in self.driver.state().items()},
             self._on_the_way,
-            late=("driver/", "coarse/"),
+            late=("driver/", "coarse/", "extrapolation/"),
         )
         if state is None:
             checkpoints.remove()
@@ -234,6 +251,7 @@ class Simulation(Run):
         if held := under("coarse/", state.arrays):
             self._coarse = self.coarse_help.lattice(self)
             self._coarse.restore(held)
+        self._extrapolation.restore(under("extrapolation/", state.arrays))
         self._began(Start.of_array(state.arrays["start"]))
         self.log.info("going on from the checkpoint of step %d, after %s", self.step, in_time_units(self.seconds))
 

@@ -196,6 +196,7 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
             "memory_mb": simulation.forecast.bytes / 1e6,
         },
         "start": asdict(simulation.start),
+        "extrapolations": simulation.extrapolations,
         "device": simulation.driver.device,
         "division": division.record() if (division := simulation.driver.division) else None,
         "steps": simulation.step,
