@@ -88,10 +88,12 @@ for name in state:
     assert np.array_equal(state[name], state_again[name]), name
 assert seen.change == seen_again.change and (seen.inflow == seen_again.inflow).all()
 
-cpu, fields = CpuDriver(lattice), one.fields()
+cpu, fields, outlets = CpuDriver(lattice), one.fields(), one.pressures()
 for driver in (cpu, other):
-    driver.begin_with(fields, np.zeros((0, 2)))
-    driver.shift(fields, Fields(2 * fields.drho, 3 * fields.velocity, fields.stress, fields.viscosity))
+    driver.begin_with(fields, outlets)
+    changed = Fields(2 * fields.drho, 3 * fields.velocity, fields.stress, fields.viscosity)
+    driver.shift(fields, changed, 4 * outlets)
+    assert np.array_equal(driver.pressures(), 4 * outlets)
 held, found = cpu.state(), other.state()
 for name in ("populations", "omega", "pressure", "outlet_flux"):
     assert np.array_equal(found[name], held[name]), name

@@ -107,7 +107,7 @@ def test_a_flow_that_takes_longer_than_expected_ends_sooner_and_where_it_would_h
     with without():
         other, wanted = run(tmp_path)
     assert (summary["state"], other["state"]) == ("steady", "steady")
-    assert (summary["extrapolations"], other["extrapolations"]) == (1, 0)
+    assert summary["extrapolations"] > other["extrapolations"] == 0
     assert summary["forecast"]["steps"] < summary["steps"] < 0.95 * other["steps"]
     apart = np.sqrt(np.square(velocity - wanted).sum(axis=1).mean()) / np.linalg.norm(wanted, axis=1).mean()
     assert apart < 5e-4
