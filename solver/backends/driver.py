@@ -83,8 +83,12 @@ class Driver(Protocol):
         """
 
     def shift(self, before: Fields, after: Fields, pressures: NDArray[np.float64] | None = None) -> None:
-        """Change the flow from its present fields to others, and what :meth:`pressures` gives where that is told; what
-        fields do not tell of it stays as it is.
+        """Change the flow by what two sets of fields differ in; what fields do not tell of it stays as it is.
+
+        Parameters
+        ----------
+        before, after : the present fields, and others.
+        pressures : what :meth:`pressures` is to give; none: what it gives stays.
         """
 
     def pressures(self) -> NDArray[np.float64]:

@@ -178,9 +178,7 @@ class LatticeDriver(ABC):
         return populations(self.lattice, fields.drho, fields.velocity, fields.stress * flux)
 
     def shift(self, before: Fields, after: Fields, pressures: NDArray[np.float64] | None = None) -> None:
-        """Change the flow from its present fields to others, and what :meth:`pressures` gives where that is told; what
-        fields do not tell of it stays as it is.
-        """
+        """See :meth:`solver.backends.driver.Driver.shift`."""
         if pressures is not None:
             self.store(self.held()["pressure"], pressures)
         flux = 1.0

@@ -303,7 +303,7 @@ class DividedDriver(ABC):
         self._since, self._ahead = 0, None
 
     def shift(self, before: Fields, after: Fields, pressures: NDArray[np.float64] | None = None) -> None:
-        """Change the flow by what two sets of fields differ in, and what :meth:`pressures` gives where that is told."""
+        """See :meth:`solver.backends.driver.Driver.shift`."""
         for part, driver in self._parts():
             driver.shift(self._of_part(before, part), self._of_part(after, part), pressures)
 

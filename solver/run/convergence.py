@@ -203,6 +203,7 @@ class Watch:
     most : flow-through times after which a flow that fluctuates ends with the mean that it has.
     outcome : the last judgement.
     begun : step after which the mean of a flow that fluctuates begins; none of one that may settle.
+    changed : steps after which the flow was changed: what was before tells nothing of what it does since.
     """
 
     interval: int
@@ -213,6 +214,7 @@ class Watch:
     most: float
     outcome: str = "settles"
     begun: int | None = None
+    changed: list[int] = field(default_factory=list)
     _first: int | None = field(default=None, repr=False)
     """Step after which the flow was first seen to fluctuate."""
     _restarts: int = field(default=0, repr=False)
@@ -230,7 +232,7 @@ class Watch:
 
     def update(self, rows: Sequence[Row]) -> bool:
         """Take in the newest of all rows so far; whether the mean of a flow that fluctuates is good enough to end."""
-        since_ramp = rows[-1].step - self.ramp
+        since_ramp = rows[-1].step - self._free(rows[-1].step)
         if since_ramp < 0 or len(rows) % self.batch:
             return False
         if self.begun is None:
@@ -265,6 +267,10 @@ class Watch:
         elif self.outcome == "drifts" and since + 2 * wanted <= self.most:
             self.begun, self._restarts = rows[-1].step, self._restarts + 1
         return False
+
+    def _free(self, step: int) -> float:
+        """Step from which on the flow is left to itself, up to this one."""
+        return max(self.ramp, *(each for each in self.changed if each <= step), 0)
 
     @property
     def _wanted(self) -> float:
@@ -302,7 +308,7 @@ class Watch:
         count = self._wanted * self.through - len(self.averaged(rows)) * self.interval
         if self.begun is not None:
             return count
-        seen = self.ramp + BATCHES * self.batch * self.interval
+        seen = self._free(rows[-1].step) + BATCHES * self.batch * self.interval
         return count + max(seen - rows[-1].step, self.batch * self.interval)
 
     def steps_left(self, rows: Sequence[Row]) -> float:

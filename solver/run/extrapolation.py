@@ -36,6 +36,8 @@ WORTH = 0.2
 """Part of the last change that may be left of the combined ones. Noise, which the weights enlarge, is part of it."""
 LASTING = 0.95
 """Modes that are multiplied by more from state to state are not taken to die away: states have to be farther apart."""
+TRIES = 3
+"""With states so far apart; then they are taken twice as far apart: fewer modes last from the first to the last one."""
 FARTHEST = 4.0
 """How far x* may be, in what the flow went between the states: as far as one mode goes on that nearly lasts."""
 ROUND_OFF = 1e-12
@@ -55,18 +57,19 @@ class Extrapolation:
 
     Attributes
     ----------
-    count : how often the flow was extrapolated.
+    steps : after which the flow was extrapolated.
     """
 
     def __init__(self, nodes: Nodes, driver: Driver, interval: int) -> None:
-        self._nodes, self._driver, self._interval, self.count = nodes, driver, interval, 0
-        self._gap, self._last = 0, 0
+        self._nodes, self._driver, self._interval = nodes, driver, interval
+        self.steps: list[int] = []
+        self._gap, self._last, self._tried = 0, 0, 0
         self._states: list[NDArray[np.float32]] = []
         self._outlets: list[Reals] = []
 
     def forget(self) -> None:
         """Begin with new states, since the flow went another way in between."""
-        self._states, self._outlets, self._last = [], [], 0
+        self._states, self._outlets, self._last, self._tried = [], [], 0, 0
 
     def update(self, step: int, expected: float) -> int:
         """Take the state in where that is due, and extrapolate where that leads closer to the end.
@@ -92,14 +95,15 @@ class Extrapolation:
         products = self._products()
         if not np.diag(products).all():
             return 0
-        if slowest(products) >= LASTING:
-            self._states, self._outlets, self._gap = self._states[1::2], self._outlets[1::2], 2 * self._gap
-            return 0
-        weights = combined(products)
+        self._tried += 1
+        weights = combined(products) if slowest(products) < LASTING else None
         if weights is None:
+            if self._tried % TRIES == 0 or slowest(products) >= LASTING:
+                self._states, self._outlets, self._gap = self._states[1::2], self._outlets[1::2], 2 * self._gap
+                self._tried = 0
             return 0
         self._shift(now, weights)
-        self.count += 1
+        self.steps.append(step)
         self.forget()
         return self._gap
 
@@ -125,11 +129,14 @@ class Extrapolation:
     def state(self) -> dict[str, Any]:
         """What the next extrapolation depends on, for a checkpoint."""
         kept = {f"state-{k}": self._driver.share.kept(state) for k, state in enumerate(self._states)}
-        return kept | {"outlets": np.array(self._outlets), "counts": np.array([self.count, self._gap, self._last])}
+        return kept | {
+            "outlets": np.array(self._outlets),
+            "steps": np.array([self._gap, self._last, self._tried, *self.steps]),
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
-        self.count, self._gap, self._last = np.asarray(state["counts"]).tolist()
+        self._gap, self._last, self._tried, *self.steps = np.asarray(state["steps"]).tolist()
         self._outlets = list(np.asarray(state["outlets"]))
         self._states = [self._driver.share.taken(state[f"state-{k}"]) for k in range(len(self._outlets))]
 

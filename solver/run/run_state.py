@@ -98,7 +98,7 @@ class Run:
     @property
     def extrapolations(self) -> int:
         """How often a steady flow was extrapolated."""
-        return self._extrapolation.count
+        return len(self._extrapolation.steps)
 
     @property
     def _raised_s(self) -> float:

@@ -90,6 +90,7 @@ class Simulation(Run):
             self._extrapolation.forget()
         elif apart := self._extrapolation.update(self.step, self.forecast.steps):
             self._count_from_here()
+            self.watch.changed.append(self.step)
             self.log.info("step %d: extrapolated from %d states, %d steps apart", self.step, STATES, apart)
 
     def _count_from_here(self) -> None:
@@ -236,6 +237,8 @@ class Simulation(Run):
         self.plan = self.monitor.plan = as_kept(self.plan, self.settings, state.arrays)
         driver, averaged = under("driver/", state.arrays), int(state.arrays["averaged"])
         self.monitor.restore(under("monitor/", state.arrays))
+        self._extrapolation.restore(under("extrapolation/", state.arrays))
+        self.watch.changed[:] = self._extrapolation.steps
         if self.plan.schedule.cycle is None:
             self._ended = self.watch.replay(self.monitor.rows)
         if not np.array_equal(state.arrays["end"], self.plan.schedule.end) and self.watch.begun is None:
@@ -251,7 +254,6 @@ class Simulation(Run):
         if held := under("coarse/", state.arrays):
             self._coarse = self.coarse_help.lattice(self)
             self._coarse.restore(held)
-        self._extrapolation.restore(under("extrapolation/", state.arrays))
         self._began(Start.of_array(state.arrays["start"]))
         self.log.info("going on from the checkpoint of step %d, after %s", self.step, in_time_units(self.seconds))
 
