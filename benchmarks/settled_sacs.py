@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """How settled the flow in a sac is where a steady run ends: saccular aneurysms of random size, neck and direction.
 
-    python benchmarks/settled_sacs.py 5 --seed 1 [--pulse] [--json FILE]
+    python benchmarks/settled_sacs.py 5 --seed 1 [--pulse [sac|widening]] [--json FILE]
 
 A straight vessel, 7 nodes across, has a round sac 1.5 to 3.5 times as wide, on a neck of 0.6 to 1.3 times the vessel's
 radius; the Reynolds number of the vessel is 10 to 150. Each is run with the default tolerance, with what that was
 before the viscous time was that of the sac, and until its residual is a hundredth of it, from which the others are
 told apart: over all nodes, those of the sac, and those of the half of it that is farther from the neck, over the mean
-speed there. With ``--pulse`` each is 3 to 5 mm wide, and has the waveform of a carotid artery, a period of 0.7 to 1 s
-and a mean Reynolds number of 100 to 300. It is run until it counts as periodic, and for 20 cycles; means over a cycle
-are told apart.
+speed there. With ``--pulse`` each vessel is 4 to 5.5 mm wide, its sac 8 to 18 mm, and it has the waveform of a carotid
+artery, a period of 0.7 to 1 s and a mean Reynolds number of 100 to 300. With ``--pulse widening`` a vessel of a radius
+of 7 to 11 mm widens to 15 to 25 mm, under the waveform of an aorta or a carotid, at Reynolds numbers of 150 to 1200.
+Each is run until it counts as periodic, with what differs in wide places and without, and for 20 cycles, or 30; means
+over a cycle are told apart.
 """
 
 import argparse
@@ -30,16 +32,19 @@ from numpy.typing import NDArray
 
 from solver.domain.nodes import Nodes
 from solver.domain.widths import widest_radius_mm
+from solver.run import setup
+from solver.run.duration import wide_places
 from solver.run.flow_file import read_flow
+from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, SolveSettings
 from solver.run.solve import solve
-from tests.support.sacs import vessel_with_sac
+from tests.support.sacs import vessel_with_sac, widened_vessel
 from tests.support.solve_settings import DENSITY, VISCOSITY, settings
 from tests.support.stability_matrix import of_case
 
 RADIUS, SPACING_MM = 3.5, 0.5
 """Of the vessel, in spacings."""
-TOLERANCE, REFERENCE, CYCLES = 1e-3, 1e-5, 20
+TOLERANCE, REFERENCE, CYCLES, MOST = 1e-3, 1e-5, {"sac": 20, "widening": 30}, 30
 LOG = logging.getLogger("settled_sacs")
 
 Reals = NDArray[np.float64]
@@ -80,19 +85,53 @@ def measured(seed: int) -> dict[str, Any]:
     return found
 
 
-def pulsing(seed: int) -> dict[str, Any]:
+def pulsing(seed: int, kind: str) -> dict[str, Any]:
     """How far it is from repeating where a pulse counts as periodic."""
     rng = np.random.default_rng(seed)
-    diameter_mm, period_s = float(rng.uniform(3, 5)), float(rng.uniform(0.7, 1.0))
-    nodes, numbers, places = drawn(rng, 100, 300, diameter_mm / (2 * RADIUS))
+    nodes, numbers, places, name = pulsing_sac(rng) if kind == "sac" else widening(rng)
+    period_s = float(rng.uniform(0.7, 1.0))
     flow_ml_s = flow_of(numbers["reynolds"], max(opening.radius_mm for opening in nodes.openings))
+    found: dict[str, Any] = {"seed": seed, **numbers, "waveform": name, "period_s": period_s}
     with tempfile.TemporaryDirectory() as folder:
-        wave = write_wave("common-carotid", period_s, flow_ml_s, Path(folder) / "wave.csv")
-        wanted = of_case({"inlets": {"in": {"waveform": wave}}})
-        ended, velocity = velocities(nodes, wanted)
-        _, truth = velocities(nodes, replace(wanted, cycles=CYCLES, min_cycles=CYCLES))
-    numbers |= {"diameter_mm": diameter_mm, "period_s": period_s}
-    return {"seed": seed, **numbers, "now": ended | {"off": off(velocity, truth, places)}}
+        wave = write_wave(name, period_s, flow_ml_s, Path(folder) / "wave.csv")
+        wanted = of_case({"inlets": {"in": {"waveform": wave}}, "cycles": MOST})
+        cycle = make_plan(nodes, wanted).schedule.cycle or 1
+        _, truth = velocities(nodes, replace(wanted, cycles=CYCLES[kind], min_cycles=CYCLES[kind]))
+        for run in ("before", "now"):
+            setup.wide_places = nowhere if run == "before" else wide_places
+            ended, velocity = velocities(nodes, wanted)
+            numbers_of_cycles = {"cycles": ended["steps"] / cycle, "forecast_cycles": ended["forecast_steps"] / cycle}
+            found[run] = ended | numbers_of_cycles | {"off": off(velocity, truth, places)}
+    return found
+
+
+def nowhere(nodes: Nodes) -> NDArray[np.bool_]:
+    """No place that is wide."""
+    return np.zeros(nodes.count, np.bool_)
+
+
+def pulsing_sac(
+    rng: np.random.Generator,
+) -> tuple[Nodes, dict[str, Any], dict[str, NDArray[np.bool_]], str]:
+    """A vessel with a wide sac, its numbers, places and waveform."""
+    diameter_mm, sac_mm = float(rng.uniform(4, 5.5)), float(rng.uniform(8, 18))
+    spacing_mm, neck, turn = diameter_mm / (2 * RADIUS), rng.uniform(0.6, 1.3) * RADIUS, rng.uniform(0, 2 * np.pi)
+    nodes, places = vessel_with_sac(RADIUS, sac_mm / 2 / spacing_mm, neck, turn, spacing_mm)
+    reynolds = float(np.exp(rng.uniform(np.log(100), np.log(300))))
+    numbers = {"nodes": nodes.count, "wide": sac_mm / diameter_mm, "neck": neck / RADIUS, "reynolds": reynolds}
+    return nodes, numbers | {"diameter_mm": diameter_mm, "sac_mm": sac_mm}, places, "common-carotid"
+
+
+def widening(rng: np.random.Generator) -> tuple[Nodes, dict[str, Any], dict[str, NDArray[np.bool_]], str]:
+    """A vessel that widens, its numbers, places and waveform."""
+    radius_mm, wide_mm = float(rng.uniform(7, 11)), float(rng.uniform(15, 25))
+    length_mm, spacing_mm = float(rng.uniform(1.5, 3.5)) * wide_mm, radius_mm / RADIUS
+    wide, length = wide_mm / spacing_mm, length_mm / spacing_mm
+    nodes, places = widened_vessel(RADIUS, wide, length, float(rng.uniform(0, 1.5)), spacing_mm)
+    reynolds = float(np.exp(rng.uniform(np.log(150), np.log(1200))))
+    numbers = {"nodes": nodes.count, "wide": wide_mm / radius_mm, "reynolds": reynolds, "diameter_mm": 2 * radius_mm}
+    name = str(rng.choice(["thoracic-aorta", "common-carotid"]))
+    return nodes, numbers | {"sac_mm": 2 * wide_mm, "length_mm": length_mm}, places, name
 
 
 def flow_of(reynolds: float, radius_mm: float) -> float:
@@ -115,16 +154,16 @@ def main() -> None:
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, required=True, help="of the first; the others follow")
     add_results(parser)
-    parser.add_argument("--pulse", action="store_true", help="pulses, not steady flows")
+    parser.add_argument("--pulse", choices=("sac", "widening"), nargs="?", const="sac", help="pulses, not steady flows")
     options = parser.parse_args()
     found = []
     for seed in range(options.seed, options.seed + options.count):
-        found.append(pulsing(seed) if options.pulse else measured(seed))
+        found.append(pulsing(seed, options.pulse) if options.pulse else measured(seed))
         print(found[-1], flush=True)
-    runs = ("now",) if options.pulse else ("before", "now")
+    runs = ("before", "now")
     columns = ["sac", "wide", "Re", *(f"{name}: {what}" for name in runs for what in ("steps", "sac", "far half"))]
     cells = [_numbers(each) + [text for run in runs for text in _row(each[run])] for each in found]
-    what = "pulsing-sacs" if options.pulse else "settled-sacs"
+    what = f"pulsing-{options.pulse}s" if options.pulse else "settled-sacs"
     print(table(columns, cells), write_results(options, what, found), sep="\n\n")
 
 

@@ -104,6 +104,8 @@ OF_MONITOR = {
     "change": "root mean square change of the velocity since the row, or the cycle, before, over the mean speed",
     "residual": "of a steady flow, change over a viscous time",
     "balance": "inflow less outflow, as a part of the inflow",
+    "wide_change": "of a pulse, change in sacs and other places wider than openings, over the speed there",
+    "wide_energy_j": "kinetic energy there",
     "flow_ml_s:*": "flow through the opening whose name stands behind the colon, counted link by link",
     "pressure_pa:*": "mean pressure at that opening",
     "backflow_ml_s:*": "flow into the vessel through that opening where it is an outlet",

@@ -149,6 +149,7 @@ def _without_nodes(lattice: Lattice, count: int) -> Lattice:
         rheology=None,
         stencils=Stencils(stencils.beside[:, :1].copy(), stencils.ends[:, :1].copy(), stencils.times[:, :1].copy()),
         parabolic=ParabolicWalls.none(),
+        wide=lattice.wide[:0].copy(),
     )
 
 

@@ -65,6 +65,7 @@ class Lattice:
         other parts.
     ghosts : number of such nodes.
     parabolic : of the walls' velocity by :mod:`solver.boundary.parabolic_walls`; of no link without it. Rows likewise.
+    wide : (count,) nodes whose flow is observed apart, as in a sac; none of no such place.
     """
 
     count: int
@@ -93,6 +94,7 @@ class Lattice:
     stencils: Stencils = field(default_factory=Stencils.none)
     ghosts: int = 0
     parabolic: ParabolicWalls = field(default_factory=ParabolicWalls.none)
+    wide: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     @property
     def isotropic(self) -> bool:

@@ -27,6 +27,8 @@ class Observation:
     backflow : (openings,) fluid that entered through each outlet in the last step at nodes where more came in than went
         out.
     opening_drho : (openings,) mean density deviation over the nodes at each opening.
+    wide_change, wide_square : sums over the nodes of :attr:`solver.backends.lattice.Lattice.wide` of the squared change
+        of the velocity, and of its square.
     """
 
     change: float
@@ -40,6 +42,8 @@ class Observation:
     inflow: NDArray[np.float64]
     backflow: NDArray[np.float64]
     opening_drho: NDArray[np.float64]
+    wide_change: float = 0.0
+    wide_square: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,8 @@ class ObservationAccumulator:
 
     Attributes
     ----------
-    sums : (P, 4, 3) limbs of the sums of squared changes of the velocity, speeds, their squares and drho, see
-        :mod:`solver.kernels.sums`.
+    sums : (P, 6, 3) limbs of the sums of squared changes of the velocity, speeds, their squares and drho, and of those
+        changes and squares where a vessel is wide, see :mod:`solver.kernels.sums`.
     extremes : (P, 4) largest squared speed and the first row where it stands, largest size of drho and the same.
     openings : (3, openings, 3) limbs of inflow, backflow and the sum of drho over the nodes at each opening.
     """
@@ -65,7 +69,7 @@ class ObservationAccumulator:
 
     def observation(self, count: int, probes: NDArray[np.int64]) -> Observation:
         """The observation of `count` nodes, of which so many lie at each opening."""
-        change, speed, squares, drho = total(self.sums.sum(axis=0))
+        change, speed, squares, drho, wide_change, wide_square = total(self.sums.sum(axis=0))
         (square, node), (max_drho, dense_node) = (_largest(self.extremes[:, k : k + 2]) for k in (0, 2))
         mean_speed = float(speed) / count
         inflow, backflow, opening_drho = total(self.openings)
@@ -81,6 +85,8 @@ class ObservationAccumulator:
             inflow=inflow,
             backflow=backflow,
             opening_drho=opening_drho / np.maximum(probes, 1),
+            wide_change=float(wide_change),
+            wide_square=float(wide_square),
         )
 
 
@@ -90,7 +96,7 @@ def _largest(found: NDArray[np.float64]) -> tuple[float, int]:
     return float(value), int(found[found[:, 0] == value, 1].min())
 
 
-SUMS, EXTREMES = (4, LIMBS), 4
+SUMS, EXTREMES = (6, LIMBS), 4
 """Shapes of a partial result of a :class:`ObservationAccumulator`."""
 
 

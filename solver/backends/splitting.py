@@ -236,6 +236,7 @@ class _Cut:
             stencils=self._stencils(place),
             parabolic=self._parabolic(place),
             ghosts=len(self.ghosts),
+            wide=whole.wide[self.rows] if len(whole.wide) else whole.wide,
         )
 
     def _stencils(self, place: NDArray[np.int64]) -> Stencils:

@@ -30,8 +30,13 @@ def wall_area(nodes: Nodes, holds: NDArray[np.bool_]) -> float:
 
 
 def widest_radius_mm(nodes: Nodes) -> float:
-    """Radius of about the largest sphere that has room in a vessel: half of the largest chord that is the shortest of
-    those through its node, along the nine lines of the lattice.
+    """Radius of about the largest sphere that has room in a vessel: the largest of :func:`half_chords_mm`."""
+    halves = half_chords_mm(nodes)[nodes.is_own]
+    return float(nodes.ranks.join(halves.max(keepdims=True)).max())
+
+
+def half_chords_mm(nodes: Nodes) -> NDArray[np.float64]:
+    """Half of the shortest chord through each own node, (N,), along the nine lines of the lattice.
 
     In a tube some line is across it to within 25 degrees, so that it is at most a tenth too large.
     """
@@ -43,7 +48,7 @@ def widest_radius_mm(nodes: Nodes) -> float:
         to_end, to_start = _steps_to_end(ahead, behind, border), _steps_to_end(behind, ahead, border)
         chord = np.where((to_end > 0) & (to_start > 0), to_end + to_start - 1.0, np.inf)
         np.minimum(shortest, length * chord, out=shortest)
-    return float(nodes.ranks.join(shortest[border.own].max(keepdims=True)).max()) / 2
+    return shortest / 2
 
 
 NO_LINKS = np.zeros((0, 0), np.int32)

@@ -5,9 +5,10 @@ though what drives it does not. It is recognised, and its phases are averaged ov
 The difference between successive cycles of a flow that becomes periodic falls by about the same factor in each. Where
 it falls so slowly that it would not be small enough by the end of an average over cycles, they are averaged; but not
 where far more cycles were expected to be wanted, and it falls evenly, or a fifth of those expected are not over: such a
-flow settles. So does one whose mean speed or energy goes on in one direction from cycle to cycle, as where a sac is
-filled with vortices. Nor where Windkessels are far from the pressures that they come to, whose means would be those on
-the way. Where what is averaged then changes in one direction, half of that change counts as its error.
+flow settles. So does one that falls evenly in a wide place, where friction wears off what is slow, or whose mean speed
+or energy goes on in one direction from cycle to cycle, as where a sac is filled with vortices. Nor where Windkessels
+are far from the pressures that they come to, whose means would be those on the way. Where what is averaged then changes
+in one direction, half of that change counts as its error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 from solver.run.checkpoint import Arrays
 from solver.run.convergence import Reals, signals, slope
 from solver.run.fluctuation import Fluctuation
-from solver.run.monitor import COMPARED, TO_COME, Monitor, Row, last_cycles_differ
+from solver.run.monitor import COMPARED, TO_COME, WIDE, Monitor, Row, last_cycles_differ
 from solver.run.outlet_pressures import warnings_of
 from solver.run.plan import Plan
 from solver.run.schedule import Schedule
@@ -38,6 +39,9 @@ waves that were drawn there was averaged and all eight jets were, with 2 three o
 FAR_TO_COME = 0.05
 """Part that the mean pressure of a Windkessel is still to change by after each of these cycles, above which it is
 on its way: what only varies has less, since it changes to and fro."""
+
+MOVES = ("velocity", WIDE)
+"""Differences by which a flow varies: those of openings follow."""
 
 FORETOLD, LATELY = 2.0, 0.7
 """Standard errors beyond which differences fall, so that it can be foretold when they are small enough; and part of
@@ -74,7 +78,7 @@ def only_varies(monitor: Monitor, settings: SolveSettings, step: int, raised_s: 
     more = cycles_of_mean(monitor.plan.schedule, settings, cycle)
     found = monitor.differences()
     tolerance = settings.periodic_tolerance
-    if more < LEAST_CYCLES or len(found) < COMPARED or found[-1]["velocity"] <= tolerance:
+    if more < LEAST_CYCLES or len(found) < COMPARED or max(found[-1].get(name, 0.0) for name in MOVES) <= tolerance:
         return False
     if min(each.get(TO_COME, 0.0) for each in found) > max(FAR_TO_COME, tolerance):
         return False
@@ -83,6 +87,8 @@ def only_varies(monitor: Monitor, settings: SolveSettings, step: int, raised_s: 
     if monitor.plan.schedule.short and _falls_evenly([each["velocity"] for each in found]):
         return False
     series = {name: [each.get(name, 0.0) for each in found] for name in found[-1]}
+    if series.get(WIDE, [0.0])[-1] > tolerance and _falls_evenly(series[WIDE]):
+        return False
     return all(
         each[-1] <= tolerance or (each[0] > 0 and (_to_and_fro(name, each) or _stays_above(tolerance, more, each)))
         for name, each in series.items()
@@ -144,7 +150,7 @@ def _to_and_fro(name: str, differences: list[float]) -> bool:
     """Whether differences of flow or pressure do not fall each time, as they do on the way to a Windkessel's pressure:
     those of a flow that varies are small, and often less in the end by chance.
     """
-    return name != "velocity" and differences != sorted(differences, reverse=True)
+    return name not in MOVES and differences != sorted(differences, reverse=True)
 
 
 def _stays_above(tolerance: float, cycles: int, differences: list[float]) -> bool:

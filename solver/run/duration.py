@@ -6,15 +6,25 @@ from dataclasses import dataclass, replace
 from math import ceil, pi, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solver.domain.nodes import Nodes
 from solver.domain.sections import Sections
-from solver.domain.widths import widest_radius_mm
+from solver.domain.widths import half_chords_mm, widest_radius_mm
 from solver.run.expected import speed_at_openings_m_s
 from solver.run.expected_flow import ExpectedFlow, wall_radius_mm
 from solver.run.schedule import SHORT, Schedule, make_schedule, rows_per_cycle
 from solver.run.settings import SolveSettings
-from solver.run.settling_time import CALM, CORRECTED_BESIDE, LIVELY, TURNED, Settling, profile, standing_wave
+from solver.run.settling_time import (
+    CALM,
+    CORRECTED_BESIDE,
+    LIVELY,
+    TURNED,
+    Settling,
+    profile,
+    pulse_in_sac_s,
+    standing_wave,
+)
 from solver.run.units import Units
 
 SETTLING, TURNING, MOST_TURNING = (9.0, 5.8, 9.9), 0.036, 5.5
@@ -95,7 +105,10 @@ def expect_duration(
         settling = _settling_with_openings(nodes, flow, units, viscous_s, widest_mm)
     else:
         settling = _settling_closed(nodes, settings, flow, units)
-    steps = (ramp_s + settling.raised_s(ramp_s, tolerance)) / units.dt_s
+    settled_s = ramp_s + settling.raised_s(ramp_s, tolerance)
+    if flow.period_s and flow.sections:
+        settled_s = max(settled_s, _pulse_in_sac_s(nodes, flow, units, tolerance))
+    steps = settled_s / units.dt_s
     means = ramp_s / units.dt_s + MOST_MEANS * settings.unsteady_throughs * through_steps
     most = max(MOST_TIMES * steps, means, LEAST_LIMIT)
     schedule = make_schedule(settings, units.dt_s, viscous_steps, flow.period_s, inflow_at_rows, crossing_steps, most)
@@ -163,6 +176,32 @@ def _in_sac(nodes: Nodes, widest_mm: float) -> bool:
     return widest_mm > SAC * max((o.radius_mm for o in nodes.openings), default=np.inf)
 
 
+def wide_places(nodes: Nodes) -> NDArray[np.bool_]:
+    """Nodes at which a vessel is so wide that fluid may lie beside the stream, as in a sac, (N,)."""
+    halves = half_chords_mm(nodes)
+    return np.isfinite(halves) & (halves > SAC * max((o.radius_mm for o in nodes.openings), default=np.inf))
+
+
+def _pulse_in_sac_s(nodes: Nodes, flow: ExpectedFlow, units: Units, tolerance: float) -> float:
+    """Time in which a pulse comes to repeat in a sac; 0 where there is none."""
+    widest_mm = widest_radius_mm(nodes)
+    if not flow.waveforms.inflow or not _in_sac(nodes, widest_mm):
+        return 0.0
+    return pulse_in_sac_s(
+        1e-3 * widest_mm,
+        1e-3 * max(opening.radius_mm for opening in nodes.openings),
+        units.viscosity_m2_s,
+        _fastest_inflow_m_s(nodes, flow) / (flow.length * units.dx_m),
+        tolerance,
+    )
+
+
+def _fastest_inflow_m_s(nodes: Nodes, flow: ExpectedFlow) -> float:
+    """Largest mean speed at an inlet at any time."""
+    inflow = flow.waveforms.inflow
+    return max(inflow[o.name].peak_ml_s / o.area_mm2 for o in nodes.openings if o.role == "inlet")
+
+
 def _settling_with_openings(
     nodes: Nodes, flow: ExpectedFlow, units: Units, viscous_s: float, widest_mm: float
 ) -> Settling:
@@ -173,13 +212,12 @@ def _settling_with_openings(
     assert flow.sections is not None
     length_m = flow.length * units.dx_m
     if flow.period_s:
-        inflow = flow.waveforms.inflow
         return standing_wave(
             length_m,
             1e-3 * wall_radius_mm(nodes, flow.slip),
             units.viscosity_m2_s,
             units.speed_m_s / 3**0.5,
-            max(inflow[o.name].peak_ml_s / o.area_mm2 for o in nodes.openings if o.role == "inlet"),
+            _fastest_inflow_m_s(nodes, flow),
             viscous_s,
             SEPARATED if _widens(nodes, flow.sections) else np.inf,
         )

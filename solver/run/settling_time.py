@@ -36,6 +36,11 @@ omega = pi c_s/(2 L). With Womersley's number alpha = R sqrt(omega/nu) friction 
 whichever is smaller, and the mean flow carries it out at 4 U/(3 L), since waves run faster with the stream than against
 it; the rate of the profile bounds that.
 
+In a sac a pulse leaves a slow motion behind, which friction wears off at 20.2 nu/R^2, the slowest rate in a sphere, and
+which what passes carries out, the less the wider the sac is than the opening, of radius r:
+
+    s = 20.2 nu/R^2 + 4 U/(9 L) (r/R)^2.
+
 Fluid that lies beside the stream, in an eddy, in a sac or under a lid, settles the more slowly the nearer its flow is
 to fluctuating, which nothing tells beforehand: not its size and speed, nor how fast the same flow settles at twice the
 spacing. So what is forecast is a range, which is wider there.
@@ -49,6 +54,9 @@ DIFFUSION = 26.4
 WORN, CARRIED, EDDY = 10.0, 12.0, 14.0
 """Rates, in nu/R^2, at which a profile is worn off and carried out where waves leave, and at which an eddy as high as
 R settles: see the module."""
+SPHERE, BEGINS = 20.2, 4.0
+"""Rate, in nu/R^2, of the slowest motion in a sphere, the first zero of j_1, squared; and the difference of a sac's
+first two cycles from rest, over the speed there."""
 TAPERED = 0.75
 """Power of the speed at the outlet of a tube over that at its inlet, with which what is carried out grows."""
 COARSE = 10.0
@@ -172,3 +180,19 @@ def standing_wave(
     friction = min(1 + alpha / sqrt(2), alpha**4 / 8, DIFFUSION) / time_s
     carried = 4 * speed_m_s / (3 * length_m)
     return Settling(min(friction + carried, most / time_s + carried / 3), omega, viscous_s)
+
+
+def pulse_in_sac_s(
+    radius_m: float, opening_m: float, viscosity_m2_s: float, crossed_1_s: float, tolerance: float
+) -> float:
+    """Time until the cycles of a pulse differ by less than a tolerance in a sac, over the speed there: see the module.
+
+    Parameters
+    ----------
+    radius_m, opening_m : R of the sac, r of the largest opening.
+    viscosity_m2_s : nu.
+    crossed_1_s : U/L.
+    tolerance : of the difference.
+    """
+    carried_1_s = 4 / 9 * crossed_1_s * (opening_m / radius_m) ** 2
+    return max(0.0, log(BEGINS / tolerance)) / (SPHERE * viscosity_m2_s / radius_m**2 + carried_1_s)

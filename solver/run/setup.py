@@ -20,6 +20,7 @@ from solver.domain.nodes import Nodes
 from solver.kernels.d3q19 import Q
 from solver.run.convergence import steps_of_mean
 from solver.run.cycle_variation import cycles_if_it_varies, how_likely
+from solver.run.duration import wide_places
 from solver.run.forecast import Forecast, forecast
 from solver.run.models import WITH_LAMBDA
 from solver.run.plan import Plan
@@ -151,7 +152,7 @@ def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> La
     plan : all else.
     walls : name of the wall scheme, one of :data:`solver.boundary.walls.WALLS`.
     """
-    return build_lattice(
+    lattice = build_lattice(
         nodes if plan.q == Q else nodes.with_corners(),
         plan.models.collision,
         plan.rates,
@@ -169,6 +170,8 @@ def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> La
         isotropic=is_isotropic(settings, plan),
         parabolic=is_parabolic(settings, plan),
     )
+    wide = wide_places(nodes) if plan.period_s else lattice.wide
+    return replace(lattice, wide=wide) if nodes.ranks.join(np.array([wide.any()])).any() else lattice
 
 
 def is_isotropic(settings: SolveSettings, plan: Plan) -> bool:

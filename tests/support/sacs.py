@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A straight vessel with a round sac beside it, on a lattice."""
+"""Straight vessels on a lattice: with a round sac beside it, or that widen and narrow again."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,3 +42,38 @@ def vessel_with_sac(
     offset = nodes.points_mm(np.arange(nodes.count)) / spacing_mm - centre
     within = np.linalg.norm(offset, axis=1) < wide
     return nodes, {"all": np.ones(nodes.count, np.bool_), "sac": within, "far half": within & (offset @ aside > 0)}
+
+
+def widened_vessel(
+    radius: float, wide: float, length: float, turn: float, spacing_mm: float
+) -> tuple[Nodes, dict[str, NDArray[np.bool_]]]:
+    """The nodes, and which of them lie anywhere, where it is wider, and there farther from its axis than its radius.
+
+    Parameters
+    ----------
+    radius, wide : of the vessel, and of it where it is widest, spacings.
+    length : of the part that is wider, spacings; its radius changes as a cosine.
+    turn : angle of the vessel to x, radians.
+    spacing_mm : of the lattice.
+    """
+    along = np.array([np.cos(turn), np.sin(turn), 0.2]) / np.hypot(1, 0.2)
+    start, before = np.array([0.3, 0.2, 0.4]), 4 * radius
+    end = start + (2 * before + length) * along
+
+    def place(points: Reals) -> tuple[Reals, Reals]:
+        axial = (points - start) @ along
+        return (axial - before) / length, np.linalg.norm(points - start - axial[:, None] * along, axis=1)
+
+    def level(points: Reals) -> Reals:
+        part, off_axis = place(points)
+        return off_axis - radius - (wide - radius) / 2 * (1 - np.cos(2 * np.pi * np.clip(part, 0, 1)))
+
+    caps = (
+        round_opening(1, "in", "inlet", start, -along, radius),
+        round_opening(2, "out", "outlet", end, along, radius),
+    )
+    low, high = np.minimum(start, end) - wide - 2, np.maximum(start, end) + wide + 2
+    nodes = hollow(level, caps, np.floor(low), np.ceil(high), spacing_mm)
+    part, off_axis = place(nodes.points_mm(np.arange(nodes.count)) / spacing_mm)
+    wider = (part > 0) & (part < 1)
+    return nodes, {"all": np.ones(nodes.count, np.bool_), "sac": wider, "far half": wider & (off_axis > radius)}

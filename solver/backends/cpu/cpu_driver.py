@@ -224,7 +224,7 @@ class CpuDriver(LatticeDriver):
         sums, extremes = np.zeros((partials, *SUMS), np.int64), np.zeros((partials, EXTREMES))
         for first, last in lattice.ranges:
             mine = slice(done, done := done + chunks(last - first))
-            self._observe(*self._stored, self._before, keep, first, last, sums[mine], extremes[mine])
+            self._observe(*self._stored, self._before, lattice.wide, keep, first, last, sums[mine], extremes[mine])
         if len(lattice.probe_node):
             self._probe(self.populations, lattice.stride, lattice.probe_node, self._probe_drho)
         self._found = Found(sums, extremes, self._inlet_flux.copy(), self._outlet_flux.copy(), self._probe_drho)

@@ -51,7 +51,16 @@ def make_reading(
 
     @inner_loop
     def observe_chunk(
-        f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, sums: Any, extremes: Any
+        f: Any,
+        stride: int,
+        force: Any,
+        before: Any,
+        wide: Any,
+        keep: bool,
+        first: int,
+        last: int,
+        sums: Any,
+        extremes: Any,
     ) -> None:
         extremes[0] = extremes[2] = -1
         for n in range(first, last):
@@ -62,8 +71,8 @@ def make_reading(
                 extremes[0], extremes[1] = square, n
             if abs(drho) > extremes[2]:
                 extremes[2], extremes[3] = abs(drho), n
-            terms = (change, np.sqrt(square), square, np.float64(drho))
-            for k in range(4):
+            terms = (change, np.sqrt(square), square, np.float64(drho), change, square)
+            for k in range(6 if len(wide) > 0 and wide[n] else 4):
                 limbs = split(terms[k])
                 for limb in range(LIMBS):
                     sums[k, limb] += limbs[limb]
@@ -72,10 +81,20 @@ def make_reading(
 
     @threaded
     def observe(
-        f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, sums: Any, extremes: Any
+        f: Any,
+        stride: int,
+        force: Any,
+        before: Any,
+        wide: Any,
+        keep: bool,
+        first: int,
+        last: int,
+        sums: Any,
+        extremes: Any,
     ) -> None:
         for chunk in prange(len(sums)):
             begin = first + chunk * CHUNK
-            observe_chunk(f, stride, force, before, keep, begin, min(last, begin + CHUNK), sums[chunk], extremes[chunk])
+            end, found = min(last, begin + CHUNK), (sums[chunk], extremes[chunk])
+            observe_chunk(f, stride, force, before, wide, keep, begin, end, *found)
 
     return fields, fields_and_statistics, observe

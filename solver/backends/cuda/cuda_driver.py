@@ -107,6 +107,7 @@ class CudaDriver(DeviceLatticeDriver):
         self.feedback = Feedback(lattice, storage, self.queue)
         self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
         self._before, self._pinned = send(np.zeros((3, lattice.count), real)), PinnedMemory(self.queue.stream)
+        self._wide = send(lattice.wide)
         self._prepare_isotropy(storage)
 
     def _prepare_isotropy(self, storage: str) -> None:
@@ -310,7 +311,7 @@ class CudaDriver(DeviceLatticeDriver):
         for k, (first, last) in enumerate(self.lattice.ranges):
             mine = slice(k * self._observation_blocks, (k + 1) * self._observation_blocks)
             found = self._sums[mine], self._extremes[mine]
-            observe(*self._stored, self._before, keep, first, last, *found, at_openings, found_there)
+            observe(*self._stored, self._before, self._wide, keep, first, last, *found, at_openings, found_there)
 
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound."""

@@ -94,6 +94,7 @@ def make_reading(
         stride: int,
         force: Any,
         before: Any,
+        wide: Any,
         keep: bool,
         first: int,
         last: int,
@@ -117,8 +118,8 @@ def make_reading(
                 most, place = square, n
             if np.float64(abs(drho)) > most_drho:
                 most_drho, dense = np.float64(abs(drho)), n
-            terms = (change, math.sqrt(square), square, np.float64(drho))
-            for k in range(TERMS):
+            terms = (change, math.sqrt(square), square, np.float64(drho), change, square)
+            for k in range(TERMS if wide.shape[0] > 0 and wide[n] else TERMS - 2):
                 limbs = split(terms[k])
                 for limb in range(LIMBS):
                     shared[k * LIMBS + limb, t] += limbs[limb]
