@@ -10,7 +10,7 @@ told apart: over all nodes, those of the sac, and those of the half of it that i
 speed there. With ``--pulse`` each vessel is 4 to 5.5 mm wide, its sac 8 to 18 mm, and it has the waveform of a carotid
 artery, a period of 0.7 to 1 s and a mean Reynolds number of 100 to 300. With ``--pulse widening`` a vessel of a radius
 of 7 to 11 mm widens to 15 to 25 mm, under the waveform of an aorta or a carotid, at Reynolds numbers of 150 to 1200.
-Each is run until it counts as periodic, with what differs in wide places and without, and for 20 cycles, or 30; means
+Each is run until it counts as periodic, with what differs in wide places and without, and for 14 cycles, or 30; means
 over a cycle are told apart.
 """
 
@@ -44,7 +44,7 @@ from tests.support.stability_matrix import of_case
 
 RADIUS, SPACING_MM = 3.5, 0.5
 """Of the vessel, in spacings."""
-TOLERANCE, REFERENCE, CYCLES, MOST = 1e-3, 1e-5, {"sac": 20, "widening": 30}, 30
+TOLERANCE, REFERENCE, CYCLES, MOST = 1e-3, 1e-5, {"sac": 14, "widening": 30}, 30
 LOG = logging.getLogger("settled_sacs")
 
 Reals = NDArray[np.float64]

@@ -27,8 +27,8 @@ class Observation:
     backflow : (openings,) fluid that entered through each outlet in the last step at nodes where more came in than went
         out.
     opening_drho : (openings,) mean density deviation over the nodes at each opening.
-    wide_change, wide_square : sums over the nodes of :attr:`solver.backends.lattice.Lattice.wide` of the squared change
-        of the velocity, and of its square.
+    wide_change : the change of the velocity over the own speed of each node, at most 1, root mean square over the nodes
+        of :attr:`solver.backends.lattice.Lattice.wide`; 0 where there are none.
     """
 
     change: float
@@ -43,7 +43,6 @@ class Observation:
     backflow: NDArray[np.float64]
     opening_drho: NDArray[np.float64]
     wide_change: float = 0.0
-    wide_square: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,8 @@ class ObservationAccumulator:
 
     Attributes
     ----------
-    sums : (P, 6, 3) limbs of the sums of squared changes of the velocity, speeds, their squares and drho, and of those
-        changes and squares where a vessel is wide, see :mod:`solver.kernels.sums`.
+    sums : (P, 6, 3) limbs of the sums of squared changes of the velocity, speeds, their squares and drho,
+        and, where a vessel is wide, of squared changes over the own speed and of ones, see :mod:`solver.kernels.sums`.
     extremes : (P, 4) largest squared speed and the first row where it stands, largest size of drho and the same.
     openings : (3, openings, 3) limbs of inflow, backflow and the sum of drho over the nodes at each opening.
     """
@@ -69,7 +68,7 @@ class ObservationAccumulator:
 
     def observation(self, count: int, probes: NDArray[np.int64]) -> Observation:
         """The observation of `count` nodes, of which so many lie at each opening."""
-        change, speed, squares, drho, wide_change, wide_square = total(self.sums.sum(axis=0))
+        change, speed, squares, drho, relative, wide = total(self.sums.sum(axis=0))
         (square, node), (max_drho, dense_node) = (_largest(self.extremes[:, k : k + 2]) for k in (0, 2))
         mean_speed = float(speed) / count
         inflow, backflow, opening_drho = total(self.openings)
@@ -85,8 +84,7 @@ class ObservationAccumulator:
             inflow=inflow,
             backflow=backflow,
             opening_drho=opening_drho / np.maximum(probes, 1),
-            wide_change=float(wide_change),
-            wide_square=float(wide_square),
+            wide_change=float(np.sqrt(relative / max(wide, 1.0))),
         )
 
 

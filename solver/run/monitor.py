@@ -33,7 +33,7 @@ COMPARED = 3
 TO_COME = "mean pressure to come"
 """What a Windkessel's mean pressure is still to change by, among what cycles differ in."""
 WIDE = "velocity in wide places"
-"""What the velocity in a sac and in other places wider than openings changes by, over the speed there, likewise."""
+"""What the velocity in a sac, and in other places wider than openings, changes by over its own size, likewise."""
 LITTLE = 1e-4
 """What anything else is still to change by, up to which it is not told."""
 
@@ -57,9 +57,8 @@ class Row:
     pressure_pa : (openings,) on the cap: mean over the nodes there, which friction of developed flow and inertia of one
         that pulsates bring to the cap, without the friction of layers.
     backflow_ml_s : (openings,) into the vessel through nodes at outlets where more came in than went out.
-    wide_change : change of the velocity as `change`, in places that are observed apart since they are wide, but over
-        the root mean square speed there; 0 where there are none.
-    wide_energy_j : kinetic energy there.
+    wide_change : as `change`, but of nodes that are observed apart since the vessel is wide there, and over the own
+        speed of each, at most 1; 0 where there are none.
     """
 
     step: int
@@ -77,7 +76,6 @@ class Row:
     pressure_pa: NDArray[np.float64]
     backflow_ml_s: NDArray[np.float64]
     wide_change: float = 0.0
-    wide_energy_j: float = 0.0
 
 
 OF_OPENINGS = ("flow_ml_s", "pressure_pa", "backflow_ml_s")
@@ -134,8 +132,7 @@ class Monitor:
         for each in plan.layers:
             drho[each.opening] -= each.resistance * each.upstream_of_cap * inflow[each.opening]
         change, residual = self._change(step, observation.change)
-        energy_of_node_j = units.stress_pa * units.dx_m**3 / 2
-        wide = observation.wide_change / observation.wide_square if observation.wide_square else 0.0
+        volume_m3 = self.nodes.total * units.dx_m**3
         row = Row(
             step=step,
             time_s=step * units.dt_s,
@@ -143,7 +140,7 @@ class Monitor:
             mach=observation.max_speed * 3**0.5,
             max_drho=observation.max_drho,
             mean_speed_m_s=observation.mean_speed * units.speed_m_s,
-            kinetic_energy_j=self.nodes.total * energy_of_node_j * observation.mean_square,
+            kinetic_energy_j=volume_m3 * units.stress_pa * observation.mean_square / 2,
             density_drift=observation.mean_drho,
             change=change,
             residual=residual,
@@ -151,8 +148,7 @@ class Monitor:
             flow_ml_s=np.where(entering, inflow, -inflow) * units.flow_ml_s,
             pressure_pa=drho * units.pressure_pa + plan.boundary_schedule.reference_pa,
             backflow_ml_s=observation.backflow * units.flow_ml_s,
-            wide_change=wide**0.5,
-            wide_energy_j=energy_of_node_j * observation.wide_square,
+            wide_change=observation.wide_change,
         )
         self.rows.append(row)
         return row
@@ -247,10 +243,10 @@ class Monitor:
         """How far the last whole cycle, or one so many cycles back, differs from the one before, by what differs.
 
         The velocity in one phase, as the root mean square over all nodes, relative to the mean speed over the cycle,
-        and over those in wide places, relative to the root mean square speed there; flow and pressure of the openings
-        in all phases, relative to the widest range among the openings; what the mean pressure of a Windkessel is still
-        to change by (:func:`~solver.run.outlet_pressures.still_to_come_pa`), relative to that range or to itself; and
-        what lies around the vessel. None if less than two cycles were run, or the flow is steady.
+        and over those in wide places, relative to the own speed of each; flow and pressure of the openings in all
+        phases, relative to the widest range among the openings; what the mean pressure of a Windkessel is still to
+        change by (:func:`~solver.run.outlet_pressures.still_to_come_pa`), relative to that range or to itself; and what
+        lies around the vessel. None if less than two cycles were run, or the flow is steady.
         """
         count = self.per_cycle
         whole = (len(self.rows) // count - back) * count if count else 0
@@ -260,9 +256,8 @@ class Monitor:
         mean_speed = np.mean([row.mean_speed_m_s for row in last])
         changed = sum(row.change * row.mean_speed_m_s for row in last if np.isfinite(row.change))
         found = {"velocity": float(changed / mean_speed) if mean_speed else np.inf}
-        if wide_j := float(np.mean([row.wide_energy_j for row in last])):
-            there = sum(row.wide_change**2 * row.wide_energy_j for row in last if np.isfinite(row.change))
-            found[WIDE] = float(np.sqrt(there / wide_j))
+        if wide := sum(row.wide_change for row in last if np.isfinite(row.change)):
+            found[WIDE] = wide
         for name, key in (("flow", "flow_ml_s"), ("pressure", "pressure_pa")):
             values, others = (np.array([getattr(row, key) for row in rows]) for rows in (last, before))
             span = np.ptp(values, axis=0).max()

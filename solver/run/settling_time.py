@@ -55,8 +55,8 @@ WORN, CARRIED, EDDY = 10.0, 12.0, 14.0
 """Rates, in nu/R^2, at which a profile is worn off and carried out where waves leave, and at which an eddy as high as
 R settles: see the module."""
 SPHERE, BEGINS = 20.2, 4.0
-"""Rate, in nu/R^2, of the slowest motion in a sphere, the first zero of j_1, squared; and the difference of a sac's
-first two cycles from rest, over the speed there."""
+"""Rate, in nu/R^2, of the slowest motion in a sphere, the first zero of j_1, squared; and, about, the difference of
+a sac's first two cycles from rest, over the speed there."""
 TAPERED = 0.75
 """Power of the speed at the outlet of a tube over that at its inlet, with which what is carried out grows."""
 COARSE = 10.0

@@ -170,7 +170,8 @@ def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> La
         isotropic=is_isotropic(settings, plan),
         parabolic=is_parabolic(settings, plan),
     )
-    wide = wide_places(nodes) if plan.period_s else lattice.wide
+    # halves do not keep so small a velocity
+    wide = wide_places(nodes) if plan.period_s and settings.precision != "fp16" else lattice.wide
     return replace(lattice, wide=wide) if nodes.ranks.join(np.array([wide.any()])).any() else lattice
 
 

@@ -71,7 +71,8 @@ def make_reading(
                 extremes[0], extremes[1] = square, n
             if abs(drho) > extremes[2]:
                 extremes[2], extremes[3] = abs(drho), n
-            terms = (change, np.sqrt(square), square, np.float64(drho), change, square)
+            relative = change / square if change < square else 1.0
+            terms = (change, np.sqrt(square), square, np.float64(drho), relative, 1.0)
             for k in range(6 if len(wide) > 0 and wide[n] else 4):
                 limbs = split(terms[k])
                 for limb in range(LIMBS):

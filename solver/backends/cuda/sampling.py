@@ -118,7 +118,8 @@ def make_reading(
                 most, place = square, n
             if np.float64(abs(drho)) > most_drho:
                 most_drho, dense = np.float64(abs(drho)), n
-            terms = (change, math.sqrt(square), square, np.float64(drho), change, square)
+            relative = change / square if change < square else 1.0
+            terms = (change, math.sqrt(square), square, np.float64(drho), relative, 1.0)
             for k in range(TERMS if wide.shape[0] > 0 and wide[n] else TERMS - 2):
                 limbs = split(terms[k])
                 for limb in range(LIMBS):

@@ -53,17 +53,17 @@ def test_sums_are_those_of_the_fields_of_the_nodes_there():
     driver.advance(rows(lattice))
     after = driver.fields().velocity[:, lattice.wide]
     seen = observed(CpuDriver(lattice), lattice)
-    np.testing.assert_allclose(seen.wide_square, (after**2).sum(), rtol=1e-9)
-    np.testing.assert_allclose(seen.wide_change, ((after - before) ** 2).sum(), rtol=1e-9)
+    relative = ((after - before) ** 2).sum(axis=0) / (after**2).sum(axis=0)
+    assert (relative < 1).any()
+    np.testing.assert_allclose(seen.wide_change, np.sqrt(np.minimum(relative, 1).mean()), rtol=1e-9)
     nowhere = replace(lattice, wide=np.zeros(0, np.bool_))
-    seen = observed(CpuDriver(nowhere), nowhere)
-    assert seen.wide_square == seen.wide_change == 0
+    assert observed(CpuDriver(nowhere), nowhere).wide_change == 0
 
 
 def test_parts_of_a_domain_add_up_to_the_same_bits():
     lattice = laid_out()
     one, two = (observed(driver, lattice) for driver in (CpuDriver(lattice), parts(lattice)))
-    np.testing.assert_array_equal([one.wide_square, one.wide_change], [two.wide_square, two.wide_change])
+    assert one.wide_change == two.wide_change > 0
 
 
 ON_DEVICE = """
@@ -76,8 +76,7 @@ lattice = laid_out()
 cpu, cuda, divided = (
     observed(driver, lattice) for driver in (CpuDriver(lattice), CudaDriver(lattice), parts(lattice, CudaDriver))
 )
-assert cpu.wide_square > 0 and cpu.wide_change > 0
-np.testing.assert_allclose(cuda.wide_square, cpu.wide_square, rtol=1e-9)
+assert cpu.wide_change > 0
 np.testing.assert_allclose(cuda.wide_change, cpu.wide_change, rtol=1e-9)
 np.testing.assert_array_equal(numbers(cuda), numbers(divided))
 print("as on the CPU")
