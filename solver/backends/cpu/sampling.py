@@ -17,7 +17,7 @@ from solver.kernels.storage import make_access
 from solver.kernels.sums import LIMBS, split
 
 
-# many parameters because compiled loops take each array by itself
+# long and many parameters because loops close over the same functions of a node, and take each array by itself
 @cache
 def make_reading(
     storage: str,

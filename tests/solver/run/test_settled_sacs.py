@@ -77,6 +77,6 @@ def test_a_vessel_without_wide_places_is_observed_as_a_whole(tmp_path):
     """A pipe, and a pulse in it."""
     nodes = pipe((1, 0, 0), 3.0, 12.0, 0.8)
     assert not wide_places(nodes).any()
-    wanted = pulsing(tmp_path, inlets={"inlet": {"waveform": str(tmp_path / "wave.csv")}})
+    wanted = pulsing(tmp_path, inlets={"in": {"waveform": str(tmp_path / "wave.csv")}})
     plan = make_plan(nodes, wanted)
     assert not len(lay_out(nodes, wanted, plan, wanted.walls).wide)
