@@ -70,7 +70,8 @@ ON_DEVICE = """
 import numpy as np
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda.cuda_driver import CudaDriver
-from tests.solver.backends.test_wide_places import laid_out, numbers, observed, parts
+from tests.solver.backends.test_wide_places import laid_out, observed, parts
+from tests.support.geometries import numbers
 
 lattice = laid_out()
 cpu, cuda, divided = (
