@@ -80,10 +80,9 @@ cpu, cuda, divided = (
 assert cpu.wide_change > 0
 np.testing.assert_allclose(cuda.wide_change, cpu.wide_change, rtol=1e-9)
 np.testing.assert_array_equal(numbers(cuda), numbers(divided))
-print("as on the CPU")
 """
 
 
 def test_a_device_adds_up_the_same():
     """On the simulator of CUDA."""
-    assert "as on the CPU" in simulated(ON_DEVICE)
+    simulated(ON_DEVICE)
