@@ -15,16 +15,10 @@ from scipy.spatial import cKDTree
 
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
-from pipeline.geometry.branches.centreline_graph import (
-    Branch,
-    Centreline,
-    Ends,
-    find_ends,
-    nearest_ends,
-    trace_centreline,
-)
+from pipeline.geometry.branches.centreline_graph import Branch, Centreline, trace_centreline
 from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, Cutting, close_on_request, closed_ends, cut_ends
 from pipeline.geometry.branches.frayed_ends import without_frayed_ends
+from pipeline.geometry.branches.free_ends import Ends, find_ends, nearest_ends
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.branches.side_branches import choose_side_branches, close_flush

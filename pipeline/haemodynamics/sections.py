@@ -19,6 +19,7 @@ from scipy.spatial import cKDTree
 
 from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.accumulator import SLAB_CENTRE, SLAB_HALF_WIDTH, hann
+from pipeline.haemodynamics.blocks import Blocks
 from pipeline.haemodynamics.wall_shear_stress import Wall, place_at
 from solver.domain.nodes import Nodes
 
@@ -78,7 +79,7 @@ def _angles(first: Floats, second: Floats, about: Floats) -> Floats:
     return np.asarray(np.arctan2(np.cross(first, second) @ about, np.einsum("...i,...i->...", first, second)))
 
 
-def loop_around(surface: Mesh, place_mm: Floats, direction: Floats) -> Loop | None:
+def loop_around(blocks: Blocks, place_mm: Floats, direction: Floats) -> Loop | None:
     """The section of a closed surface by the plane through a point, as far as it is the wall around that point.
 
     The plane cuts a triangle in a straight piece; pieces that meet on an edge belong to the same curve. Of the curves
@@ -87,7 +88,7 @@ def loop_around(surface: Mesh, place_mm: Floats, direction: Floats) -> Loop | No
 
     Parameters
     ----------
-    surface : closed, outward.
+    blocks : of a surface that is closed, outward.
     place_mm : in the lumen, (x, y, z), LPS.
     direction : unit normal of the plane.
 
@@ -95,13 +96,16 @@ def loop_around(surface: Mesh, place_mm: Floats, direction: Floats) -> Loop | No
     -------
     None where no curve goes around the point, or a cap has a part in it.
     """
-    height = (surface.points_mm - place_mm) @ direction
-    above = (height >= 0)[surface.triangles]
-    cut = np.flatnonzero(above.any(axis=1) & ~above.all(axis=1))
+    surface, near = blocks.mesh, blocks.met_by(place_mm, direction)
+    height, corners = np.empty(len(surface.points_mm)), surface.triangles[near]
+    height[corners.ravel()] = (surface.points_mm[corners.ravel()] - place_mm) @ direction
+    above = height[corners] >= 0
+    crossed = above.any(axis=1) & ~above.all(axis=1)
+    cut, above = near[crossed], above[crossed]
     if not len(cut):
         return None
-    upper = above[cut].sum(axis=1) == 1
-    alone = np.where(upper, above[cut].argmax(axis=1), (~above[cut]).argmax(axis=1))
+    upper = above.sum(axis=1) == 1
+    alone = np.where(upper, above.argmax(axis=1), (~above).argmax(axis=1))
     apex, left, right = (surface.triangles[cut, (alone + k) % 3] for k in range(3))
     edges = [np.where(upper, left, right), np.where(upper, right, left)]
     keys = [np.minimum(apex, end) * len(height) + np.maximum(apex, end) for end in edges]
@@ -125,7 +129,7 @@ def loop_around(surface: Mesh, place_mm: Floats, direction: Floats) -> Loop | No
     return Loop(place_mm, direction, ends[0][mine], ends[1][mine], float(areas[chosen]), tilt)
 
 
-def least_section(surface: Mesh, branch: "Branch") -> Loop | None:
+def least_section(blocks: Blocks, branch: "Branch") -> Loop | None:
     """The section of least area of a branch, looked for where its largest balls are the smallest.
 
     A lumen that is flat where it is narrow lets through more than its largest ball. Planes that lie askew, or through a
@@ -133,7 +137,7 @@ def least_section(surface: Mesh, branch: "Branch") -> Loop | None:
 
     Parameters
     ----------
-    surface : closed, outward.
+    blocks : of a surface that is closed, outward.
     branch : whose line is walked along.
 
     Returns
@@ -148,7 +152,7 @@ def least_section(surface: Mesh, branch: "Branch") -> Loop | None:
     for row in near:
         start, stop = np.searchsorted(branch.way_mm, branch.way_mm[row] + least_mm * np.array([-1.0, 1.0]))
         ahead = branch.points_mm[min(stop, len(branch.points_mm) - 1)] - branch.points_mm[max(start - 1, 0)]
-        loop = loop_around(surface, branch.points_mm[row], ahead / max(float(np.linalg.norm(ahead)), 1e-12))
+        loop = loop_around(blocks, branch.points_mm[row], ahead / max(float(np.linalg.norm(ahead)), 1e-12))
         if loop is not None:
             found.append(loop)
     return min(found, key=lambda loop: (loop.tilt > MAX_TILT, loop.area_mm2), default=None)
@@ -237,11 +241,11 @@ def find_stations(branches: Sequence["Branch"], surface: Mesh, nodes: Nodes) -> 
     tangents = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in tangents]
     points = np.array([branches[k].points_mm[j] for k, j in picked]).reshape(-1, 3)
     directions = np.array([tangents[k][j] for k, j in picked]).reshape(-1, 3)
-    places, lattice = nodes.points_mm(), cKDTree(nodes.points_mm())
+    places, lattice, blocks = nodes.points_mm(), cKDTree(nodes.points_mm()), Blocks.of(surface)
     area = np.full(len(picked), np.nan)
     entries: list[tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats]] = []
     for k in range(len(picked)):
-        loop = loop_around(surface, points[k], directions[k])
+        loop = loop_around(blocks, points[k], directions[k])
         slab = _slab_about(loop, nodes, places, lattice) if loop and _is_of_one(loop, branches) else None
         if loop and slab:
             area[k] = loop.area_mm2

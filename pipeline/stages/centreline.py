@@ -15,6 +15,7 @@ from pipeline.files.table import write_table
 from pipeline.geometry.branches.branch_files import row, write_lines
 from pipeline.geometry.branches.tree_tracing import CutOffError, trace_tree
 from pipeline.geometry.branches.vessel_tree import Branch, Tree
+from pipeline.haemodynamics.blocks import Blocks
 from pipeline.haemodynamics.sections import least_section
 from pipeline.segmentation.lumen_advice import of_cut_off, record_of
 from solver.runtime.command_line import run_stage
@@ -30,7 +31,7 @@ def summary(tree: Tree, surface: Mesh) -> dict[str, Any]:
     tree : the branches.
     surface : that they were found in; their least sections are those of it.
     """
-    narrowest = tree.narrowest
+    narrowest, blocks = tree.narrowest, Blocks.of(surface)
     k = narrowest.narrowest
     return {
         "narrowest_radius_mm": float(narrowest.radius_mm[k]),
@@ -40,7 +41,7 @@ def summary(tree: Tree, surface: Mesh) -> dict[str, Any]:
         "loops": tree.loops,
         "spacing_mm": tree.spacing_mm,
         "warnings": list(tree.warnings),
-        "branches": [row(branch) | least_area(branch, surface) for branch in tree.branches],
+        "branches": [row(branch) | least_area(branch, blocks) for branch in tree.branches],
         "bifurcations": [
             {
                 "name": joint.name,
@@ -62,9 +63,9 @@ def summary(tree: Tree, surface: Mesh) -> dict[str, Any]:
     }
 
 
-def least_area(branch: Branch, surface: Mesh) -> dict[str, float | None]:
+def least_area(branch: Branch, blocks: Blocks) -> dict[str, float | None]:
     """Area and place of the least section of a branch; none where no plane cuts the wall alone."""
-    loop = least_section(surface, branch)
+    loop = least_section(blocks, branch)
     x, y, z = (None, None, None) if loop is None else loop.place_mm.tolist()
     area_mm2 = None if loop is None else loop.area_mm2
     return {"min_area_mm2": area_mm2, "min_area_x_mm": x, "min_area_y_mm": y, "min_area_z_mm": z}

@@ -29,7 +29,7 @@ from pipeline.geometry.branches.border import (
     reached_by_tails,
     thin_sections,
 )
-from pipeline.geometry.branches.centreline_graph import Centreline, Ends, find_ends, nearest_ends, trace_centreline
+from pipeline.geometry.branches.centreline_graph import Centreline, trace_centreline
 from pipeline.geometry.branches.ends import (
     CUT_RADII,
     MIN_RADIUS_VOXELS,
@@ -45,6 +45,7 @@ from pipeline.geometry.branches.ends import (
 from pipeline.geometry.branches.faded_ends import LumenImage, image_of
 from pipeline.geometry.branches.flat_faces import flat_face
 from pipeline.geometry.branches.frayed_ends import without_frayed_ends
+from pipeline.geometry.branches.free_ends import Ends, find_ends, nearest_ends
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.branches.side_branches import (
     WALL,

@@ -18,8 +18,10 @@ from scipy import ndimage
 
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
-from pipeline.geometry.branches.centreline_graph import Branch, Centreline, Ends
+from pipeline.geometry.branches.centreline_graph import Branch, Centreline
+from pipeline.geometry.branches.free_ends import Ends
 from pipeline.geometry.branches.openings import Cut
+from pipeline.geometry.branches.pruning import without_spurs
 from pipeline.geometry.surface.clip import ClipError, section_mm2
 
 TUBE_RADII = 3.0
@@ -257,7 +259,7 @@ def ends_at_border(
             tips[own[0].rows[0]] = section
         else:
             sides.append(section)
-    pruned = centreline.without_spurs(min_branch_radii, frozenset(tips))
+    pruned = without_spurs(centreline, min_branch_radii, frozenset(tips))
     for branch in pruned.terminal_branches():
         if branch.rows[0] in tips and _leaves_along(pruned, branch, tips[branch.rows[0]]):
             sides.append(tips[branch.rows[0]])

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Centreline of a vessel: a graph of points with radii, its branches, and which of its ends are ends of a tube.
 
-The mask is thinned to a skeleton, its voxels are joined into a graph that keeps true loops and no others, and branches
-that are too short for their parent are pruned. A dead end that bulges, such as the sac of an aneurysm, is
-distinguished from the end of a tube by the radii along its branch.
+The mask is thinned to a skeleton, its voxels are joined into a graph that keeps true loops and no others, and a
+dead end that bulges, such as the sac of an aneurysm, is distinguished from the end of a tube by the radii along its
+branch.
 """
 
+import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,7 @@ class Branch:
     radius_mm : (n,) radius at the rows, mm.
     forked : whether the last row is a node of three or more links; otherwise it is another free end.
     parent_radius_mm : largest radius of the vessel around that node, outside the branch, mm.
+    parent_row : row of that radius.
     """
 
     rows: tuple[int, ...]
@@ -69,6 +70,7 @@ class Branch:
     radius_mm: NDArray[np.float64]
     forked: bool
     parent_radius_mm: float
+    parent_row: int
 
     @property
     def relative_length(self) -> float:
@@ -104,7 +106,7 @@ class Branch:
                 (self.way_mm >= self.way_mm[k]) & (self.way_mm <= self.way_mm[k] + TAIL_RADII * self.radius_mm[k])
             ].all():
                 way = self.way_mm[k:] - self.way_mm[k] + self.radius_mm[k]
-                return Branch(self.rows[k:], way, self.radius_mm[k:], self.forked, self.parent_radius_mm)
+                return replace(self, rows=self.rows[k:], way_mm=way, radius_mm=self.radius_mm[k:])
         return None
 
     def why_closed(self, flat: Callable[[], bool]) -> str:
@@ -133,15 +135,19 @@ class Centreline:
 
     points_mm: NDArray[np.float64]
     radius_mm: NDArray[np.float64]
-    links: tuple[frozenset[int], ...]
+    links: Sequence[frozenset[int]]
 
     def rows(self) -> NDArray[np.int64]:
         """Rows that belong to the graph."""
         return np.array([row for row, near in enumerate(self.links) if near], dtype=np.int64)
 
+    def free_ends(self) -> list[int]:
+        """Rows with one neighbour."""
+        return [row for row, near in enumerate(self.links) if len(near) == 1]
+
     def terminal_branches(self) -> list[Branch]:
         """Branches from each free end to the next fork, or to another free end."""
-        return [self._branch_from(row) for row, near in enumerate(self.links) if len(near) == 1]
+        return [self.branch_from(row) for row in self.free_ends()]
 
     def chains(self, stops: frozenset[int] = frozenset()) -> list[list[int]]:
         """Rows of the pieces between free ends, forks and the rows `stops`; a ring without any is one piece."""
@@ -159,53 +165,35 @@ class Centreline:
             rows.append(next(row for row in self.links[rows[-1]] if row != rows[-2]))
         return rows
 
-    def _branch_from(self, free_end: int) -> Branch:
+    def branch_from(self, free_end: int) -> Branch:
+        """The branch from a free end to the next fork, or to another free end."""
         rows = self._chain(free_end, next(iter(self.links[free_end])))
         steps = np.linalg.norm(np.diff(self.points_mm[rows], axis=0), axis=1)
         radius = self.radius_mm[rows]
         way = radius[0] + np.concatenate([[0.0], np.cumsum(steps)])
-        forked = len(self.links[rows[-1]]) > 2
-        return Branch(tuple(rows), way, radius, forked, self._radius_around(rows[-1], without=rows[-2]))
+        forked, parent = len(self.links[rows[-1]]) > 2, self._largest_around(rows[-1], without=rows[-2])
+        return Branch(tuple(rows), way, radius, forked, float(self.radius_mm[parent]), parent)
 
-    def _radius_around(self, node: int, without: int) -> float:
-        """Largest radius within some radii of a node along the graph, but not over one of its neighbours."""
+    def _largest_around(self, node: int, without: int) -> int:
+        """Row of the largest radius within some radii of a node along the graph, but not over one of its neighbours."""
         reach = PARENT_RADII * self.radius_mm[node]
-        way, stack = {node: 0.0, without: np.inf}, [node]
-        while stack:
-            here = stack.pop()
+        way, waiting = {node: 0.0}, [(0.0, node)]
+        while waiting:  # the nearest first (Dijkstra 1959)
+            gone, here = heapq.heappop(waiting)
+            if gone > way[here]:
+                continue
             for row in self.links[here]:
-                there = way[here] + float(np.linalg.norm(self.points_mm[row] - self.points_mm[here]))
+                there = gone + float(np.linalg.norm(self.points_mm[row] - self.points_mm[here]))
                 if there < min(reach, way.get(row, np.inf)) and row != without:
                     way[row] = there
-                    stack.append(row)
-        return float(max(self.radius_mm[row] for row in way if row != without))
+                    heapq.heappush(waiting, (there, row))
+        return max(way, key=lambda row: (self.radius_mm[row], row))
 
     def without(self, branch: Branch) -> "Centreline":
         """The graph without a forked branch; its fork stays."""
         gone = set(branch.rows[:-1])
         links = tuple(frozenset() if row in gone else near - gone for row, near in enumerate(self.links))
         return Centreline(self.points_mm, self.radius_mm, links)
-
-    def without_spurs(self, min_branch_radii: float, kept: frozenset[int] = frozenset()) -> "Centreline":
-        """The graph without branches that are shorter than some radii of their parent, the relatively shortest first.
-
-        Branches to the rows `kept` stay however short they are.
-        """
-        return self.pruned(min_branch_radii, kept)[0]
-
-    def pruned(self, min_branch_radii: float, kept: frozenset[int] = frozenset()) -> tuple["Centreline", list[Branch]]:
-        """The graph of :meth:`without_spurs`, and the branches that it lost."""
-        pruned, lost = self, list[Branch]()
-        while True:
-            spurs = [
-                branch
-                for branch in pruned.terminal_branches()
-                if branch.forked and branch.relative_length < min_branch_radii and branch.rows[0] not in kept
-            ]
-            if not spurs:
-                return pruned, lost
-            lost.append(min(spurs, key=lambda branch: (branch.relative_length, branch.rows)))
-            pruned = pruned.without(lost[-1])
 
 
 def trace_centreline(mask: Volume, surface_points_mm: NDArray[np.float64]) -> Centreline:
@@ -281,117 +269,3 @@ def _joined(links: list[set[int]], start: int, goal: int) -> bool:
                     steps[row] = steps[here] + 1
                     queue.append(row)
     return False
-
-
-@dataclass(frozen=True)
-class Ends:
-    """What became of the free ends of a centreline.
-
-    Attributes
-    ----------
-    centreline : pruned.
-    open : terminal branches that end as open tubes, without thin tails.
-    closed : row of each other free end, unless it was a mere spur that ends no tube, and why it is no opening.
-    uncut_mm : by its row, the radius of the vessel at an end that was to be open, and that no section can cut.
-    cut_by : by its row, a lower ``surface.cut_roundness`` that was tried and by which such an end is cut.
-    may_be_sacs : of open ends that are round and wide, the place and what speaks for a sac.
-    thin_mm : by its row, the radius of a branch that the border cuts, and that is too thin to be open.
-    too_thin : rows of closed ends whose branch nowhere stays thick enough.
-    asked : rows of ends that are to be openings whatever they look like, with and without their thin tails.
-    """
-
-    centreline: Centreline
-    open: list[Branch]
-    closed: dict[int, str]
-    uncut_mm: dict[int, float] = field(default_factory=dict)
-    cut_by: dict[int, float] = field(default_factory=dict)
-    may_be_sacs: list[dict[str, Any]] = field(default_factory=list)
-    thin_mm: dict[int, float] = field(default_factory=dict)
-    too_thin: set[int] = field(default_factory=set)
-    asked: frozenset[int] = frozenset()
-
-
-def nearest_ends(centreline: Centreline, places_mm: Sequence[tuple[float, float, float]]) -> frozenset[int]:
-    """Row of the free end nearest to each place, (x, y, z), LPS, mm."""
-    rows = [branch.rows[0] for branch in centreline.terminal_branches()] if places_mm else []
-    tips = centreline.points_mm[rows]
-    return frozenset(rows[int(np.linalg.norm(tips - place, axis=1).argmin())] for place in places_mm if rows)
-
-
-def find_ends(
-    centreline: Centreline,
-    min_branch_radii: float,
-    min_radius_mm: float,
-    border: NDArray[np.bool_],
-    frayed: frozenset[int] = frozenset(),
-    flat: Callable[[int], bool] = lambda _: False,
-    cut: NDArray[np.bool_] | None = None,
-    asked: frozenset[int] = frozenset(),
-) -> Ends:
-    """Prune spurs and dead ends, the relatively shortest first, and tell open ends from closed ones.
-
-    Parameters
-    ----------
-    centreline : from :func:`trace_centreline`.
-    min_branch_radii : a shorter branch, in radii of its parent, is a spur.
-    min_radius_mm : a branch counts where it is at least so thick.
-    border : (N,) whether the ball around a point reaches the border of the image.
-    frayed : rows of free ends at which the image fades; they are open however short their branch is.
-    flat : whether a plane cuts the vessel off at a free end, told by its row: it is open however little it stands out.
-        Beside a sac it would be taken for a dead end, and the sac for the vessel that goes on.
-    cut : (N,) whether the ball around a point reaches the border of the image that was given, which tubes may have been
-        added to; none: `border`.
-    asked : rows of free ends that are open whatever they look like, as frayed ones are.
-    """
-    cut, frayed = border if cut is None else cut, frayed | asked
-    dead_ends: dict[int, str] = {}
-    thin: dict[int, float] = {}
-    too_thin: set[int] = set()
-    while True:
-        centreline, lost = centreline.pruned(min_branch_radii, frayed)
-        dead_ends |= {
-            spur.rows[0]: _too_short(spur, min_branch_radii) for spur in lost if _is_tube(spur, min_radius_mm)
-        }
-        branches = sorted(centreline.terminal_branches(), key=lambda branch: (branch.relative_length, branch.rows))
-        cut_off = [bool(border[branch.rows[0]]) or branch.rows[0] in frayed for branch in branches]
-        judged = [
-            (branch, *_judge(branch, min_radius_mm, at, flat)) for branch, at in zip(branches, cut_off, strict=True)
-        ]
-        too_thin |= {branch.rows[0] for branch, end, _ in judged if end is None}
-        dead = next(((branch, why) for branch, _, why in judged if why and branch.forked), None)
-        if dead is None:
-            ends = sorted((end for _, end, why in judged if end and not why), key=lambda end: end.rows)
-            dead_ends |= {branch.rows[0]: why for branch, _, why in judged if why}
-            asked |= {end.rows[0] for branch, end, _ in judged if end and branch.rows[0] in asked}
-            return Ends(centreline, ends, dead_ends, thin_mm=thin, too_thin=too_thin, asked=asked)
-        branch, why = dead
-        dead_ends[branch.rows[0]] = why
-        if cut[branch.rows[0]]:
-            thin[branch.rows[0]] = float(branch.end_radius_mm)
-        centreline = centreline.without(branch)
-
-
-def _is_tube(spur: Branch, min_radius_mm: float) -> bool:
-    """Whether a short branch is the end of a tube but for its length."""
-    end, why = _judge(spur, min_radius_mm, at_border=False, flat=lambda _: False)
-    return end is not None and not why
-
-
-def _too_short(spur: Branch, min_branch_radii: float) -> str:
-    return (
-        f"it is {spur.relative_length:.1f} radii long of the vessel that it leaves, less than"
-        f" surface.min_branch_radii = {min_branch_radii:g}"
-    )
-
-
-def _judge(
-    branch: Branch, min_radius_mm: float, at_border: bool, flat: Callable[[int], bool]
-) -> tuple[Branch | None, str]:
-    """The branch without its thin tail, and why it is no open end; an empty reason where it is one.
-
-    At the border of the image any end is open.
-    """
-    end = branch.resolved(min_radius_mm)
-    if end is None:
-        return None, f"its radius, {branch.end_radius_mm:.2f} mm, does not stay above {min_radius_mm:.2f} mm"
-    return end, "" if at_border else end.why_closed(lambda: flat(branch.rows[0]))

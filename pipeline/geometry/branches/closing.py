@@ -95,7 +95,9 @@ class _Graph:
         """A limb as a side branch."""
         points, radius = self.centreline.points_mm[rows], self.centreline.radius_mm[rows]
         steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
-        branch = Branch(tuple(rows), np.concatenate([[0.0], np.cumsum(steps)]), radius, True, float(radius[-1]))
+        branch = Branch(
+            tuple(rows), np.concatenate([[0.0], np.cumsum(steps)]), radius, True, float(radius[-1]), rows[-1]
+        )
         mean = next(each.mean_radius_mm for each in tree.branches if each.id == limb.id)
         return SideBranch(branch, points[0], mean, why)
 

@@ -14,9 +14,10 @@ from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.border import Section, section_beyond
 from pipeline.geometry.branches.caps import describe
-from pipeline.geometry.branches.centreline_graph import Branch, Ends
+from pipeline.geometry.branches.centreline_graph import Branch
 from pipeline.geometry.branches.faded_ends import LumenImage
 from pipeline.geometry.branches.flat_faces import FLAT_SHARE, FlatFace, flat_face
+from pipeline.geometry.branches.free_ends import Ends
 from pipeline.geometry.branches.openings import Cut, cut_behind, place_cut, widest_mm
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.round_ends import DOME_SHARE, may_be_sac

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.files.mesh import Mesh
-from pipeline.geometry.branches.centreline_graph import Centreline, Ends
+from pipeline.geometry.branches.centreline_graph import Centreline
+from pipeline.geometry.branches.free_ends import Ends
 from solver.runtime.errors import StageError
 
 VIEWS = (("coronal", 0, 2, 1, 1), ("sagittal", 1, 2, 0, -1), ("axial", 0, 1, 2, -1))

@@ -23,6 +23,7 @@ from pipeline.case.settings.geometry import OpeningSettings, SideBranches, Surfa
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.centreline_graph import Branch, Centreline
+from pipeline.geometry.branches.pruning import without_spurs
 from pipeline.geometry.surface.clip import ClipError, cut_end
 
 SPUR_RADII = 1.8
@@ -107,7 +108,7 @@ def choose_side_branches(
     -------
     The branches, and the centreline without them.
     """
-    rest = centreline.without_spurs(SPUR_RADII)
+    rest = without_spurs(centreline, SPUR_RADII)
     chosen: list[SideBranch] = []
     staying: set[int] = set()
     done = {"close": "closed flush", "remove": "removed"}.get(settings.side_branches.action, "chosen")
@@ -122,7 +123,7 @@ def choose_side_branches(
         else:
             log.info("%s: %s, %s", candidate.words, done, candidate.why)
             chosen.append(candidate)
-            rest = without.without_spurs(SPUR_RADII, frozenset(staying))
+            rest = without_spurs(without, SPUR_RADII, frozenset(staying))
     if not chosen:
         log.warning("warning: no side branch is as short or thin as surface.side_branches says, all stay")
     return chosen, rest
@@ -166,7 +167,7 @@ def _why_stays(side: SideBranch, centreline: Centreline, openings: tuple[Opening
         return "it is the vessel's course, only one that it meets is as wide"
     if side.branch.own_length_mm < LEAST_SLENDERNESS * side.radius_mm:
         return "it is no longer than wide, a bulge of the wall"
-    tips = np.array([branch.rows[0] for branch in centreline.terminal_branches()])
+    tips = np.array(centreline.free_ends())
     for opening in openings:
         away = np.linalg.norm(centreline.points_mm[tips] - np.array(opening.near_mm), axis=1)
         if tips[int(np.argmin(away))] == side.branch.rows[0] and away.min() <= opening.within_mm:
@@ -250,7 +251,7 @@ def _undisturbed(centreline: Centreline, node: int, mouth_mm: float) -> Centreli
     reach = mouth_mm + float(centreline.radius_mm[node])
     if len(centreline.links[node]) != 2:
         return centreline
-    ways = [_walk(centreline, node, near, 2 * reach) for near in centreline.links[node]]
+    ways = [_walk(centreline, node, near, 2 * reach) for near in sorted(centreline.links[node])]
     rows = np.array([*ways[0][::-1], node, *ways[1]])
     steps = np.linalg.norm(np.diff(centreline.points_mm[rows], axis=0), axis=1)
     way = np.concatenate([[0.0], np.cumsum(steps)])

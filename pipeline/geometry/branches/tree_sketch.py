@@ -2,6 +2,7 @@
 """The rough tree of a vessel: pieces between numbered nodes, and how these get a direction and a name."""
 
 import heapq
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
@@ -69,24 +70,45 @@ class Sketch:
                     points[end] = openings[node].centre_mm
                 self.place[node], self.ball[node] = points[end].copy(), float(graph.radius_mm[node])
             self.pieces.append(_Piece(rows[0], rows[-1], points, graph.radius_mm[rows]))
+        self._degree = Counter(node for piece in self.pieces for node in (piece.start, piece.stop))
 
     def kind(self, node: int) -> Kind:
         """What a node is."""
         if node in self.openings:
             return "opening"
-        degree = sum((piece.start == node) + (piece.stop == node) for piece in self.pieces)
+        degree = self._degree[node]
         return "end" if degree == 1 else "loop" if degree == 2 else "bifurcation"
 
     def merge_forks(self) -> None:
         """Make forks that all but coincide one: more than two vessels that leave in one place."""
-        while short := next((piece for piece in self.pieces if self._within_a_fork(piece)), None):
+        waiting, at = list(range(len(self.pieces))), self._pieces_at()
+        merged = set[int]()
+        while waiting:  # the first piece that may be within a fork
+            number = heapq.heappop(waiting)
+            short = self.pieces[number]
+            if number in merged or not self._within_a_fork(short):
+                continue
             kept, gone = sorted((short.start, short.stop), key=lambda node: -self.ball[node])
-            self.pieces.remove(short)
-            for piece in self.pieces:
+            merged.add(number)
+            self._degree.subtract((short.start, short.stop))
+            for moved in at.pop(gone) - merged if gone != kept else ():
+                piece = self.pieces[moved]
                 if piece.start == gone:
                     piece.start, piece.points[0] = kept, self.place[kept]
                 if piece.stop == gone:
                     piece.stop, piece.points[-1] = kept, self.place[kept]
+                at[kept].add(moved)
+                heapq.heappush(waiting, moved)
+            self._degree[kept] += self._degree.pop(gone) if gone != kept else 0
+        self.pieces = [piece for number, piece in enumerate(self.pieces) if number not in merged]
+
+    def _pieces_at(self) -> dict[int, set[int]]:
+        """Numbers of the pieces that begin or end at each node."""
+        at = defaultdict[int, set[int]](set)
+        for number, piece in enumerate(self.pieces):
+            at[piece.start].add(number)
+            at[piece.stop].add(number)
+        return at
 
     def _within_a_fork(self, piece: _Piece) -> bool:
         reach = SAME_FORK * max(self.ball[piece.start], self.ball[piece.stop])
@@ -144,7 +166,7 @@ class Sketch:
         """Distance of each node from the root, mm, and the piece over which it is reached (Dijkstra 1959)."""
         far: dict[int, float] = {}
         over: dict[int, int] = {}
-        waiting = [(0.0, self._root(), -1)]
+        waiting, at = [(0.0, self._root(), -1)], self._pieces_at()
         while waiting:
             way, node, last = heapq.heappop(waiting)
             if node in far:
@@ -152,10 +174,10 @@ class Sketch:
             far[node] = way
             if last >= 0:
                 over[node] = last
-            for k, piece in enumerate(self.pieces):
-                if node in (piece.start, piece.stop):
-                    other = piece.stop if node == piece.start else piece.start
-                    heapq.heappush(waiting, (way + lengths[k], other, k))
+            for k in at[node]:
+                piece = self.pieces[k]
+                other = piece.stop if node == piece.start else piece.start
+                heapq.heappush(waiting, (way + lengths[k], other, k))
         return far, over
 
     def _root(self) -> int:
@@ -184,14 +206,16 @@ class Sketch:
 
     def _leading(self) -> set[int]:
         """Pieces that are left when blind ends are taken away, and what becomes a blind end thereby."""
-        left = set(range(len(self.pieces)))
-        ends = [(piece.start, piece.stop) for piece in self.pieces]
-        while True:
-            nodes = [node for k in left for node in ends[k]]
-            dead = {k for k in left if any(nodes.count(node) == 1 and node not in self.openings for node in ends[k])}
-            if not dead:
-                return left
-            left -= dead
+        at, left, degree = self._pieces_at(), set(range(len(self.pieces))), self._degree.copy()
+        blind = [node for node in at if degree[node] == 1 and node not in self.openings]
+        while blind:
+            for k in at[blind.pop()] & left:
+                left.remove(k)
+                for node in (self.pieces[k].start, self.pieces[k].stop):
+                    degree[node] -= 1
+                    if degree[node] == 1 and node not in self.openings:
+                        blind.append(node)
+        return left
 
 
 def _between_balls(piece: _Piece, blind: list[bool]) -> Floats:

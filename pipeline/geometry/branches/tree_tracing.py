@@ -16,6 +16,7 @@ from scipy import ndimage
 from pipeline.files.mesh import Mesh
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.centreline_graph import join
+from pipeline.geometry.branches.pruning import without_spurs
 from pipeline.geometry.branches.thinning import thin, tips
 from pipeline.geometry.branches.tree_sketch import Sketch
 from pipeline.geometry.branches.vessel_tree import Floats, Tree
@@ -95,7 +96,7 @@ def trace_tree(mesh: Mesh, openings: tuple[Opening, ...], min_branch_radii: floa
     graph = join(skeleton, wall.nearest)
     row_of = {tuple(voxel): row for row, voxel in enumerate(np.argwhere(skeleton.voxels).tolist())}
     cap_rows = {row_of[tuple(voxel)]: opening for voxel, opening in zip(caps.tolist(), openings, strict=True)}
-    graph = graph.without_spurs(min_branch_radii, frozenset(cap_rows))
+    graph = without_spurs(graph, min_branch_radii, frozenset(cap_rows))
     sketch = Sketch(graph, cap_rows)
     sketch.merge_forks()
     parts.begin("middle of the branches")

@@ -13,6 +13,7 @@ from pipeline.geometry.branches.branch_files import read_branches, write_polylin
 from pipeline.geometry.branches.vessel_tree import Branch
 from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.haemodynamics.accumulator import Fields
+from pipeline.haemodynamics.blocks import Blocks
 from pipeline.haemodynamics.centreline_profile import CentrelineProfile, reference_diameters
 from pipeline.haemodynamics.sections import (
     MAX_AREA_DIFFERENCE,
@@ -110,7 +111,7 @@ def test_a_tilted_plane_cuts_an_ellipse(turn, tilt):
     axis = axis / np.linalg.norm(axis)
     across = np.cross(axis, [0, 0, 1.0])
     normal = np.cos(tilt) * axis + np.sin(tilt) * across / np.linalg.norm(across)
-    loop = loop_around(mesh, 0.7 * axis + 0.3 * across, normal)
+    loop = loop_around(Blocks.of(mesh), 0.7 * axis + 0.3 * across, normal)
     assert loop.area_mm2 == pytest.approx(4 * np.pi / np.cos(tilt), rel=2e-3)
     assert loop.tilt == pytest.approx(np.sin(tilt) / np.sqrt(2), abs=0.01)
 
@@ -118,16 +119,16 @@ def test_a_tilted_plane_cuts_an_ellipse(turn, tilt):
 def test_a_section_with_a_cap_in_it_is_none_and_so_is_one_around_nothing():
     mesh = revolve([0, 2, 2, 0], [-6, -6, 6, 6], [1, 0, 2], (0, 0, 1), np.zeros(3), 32)
     steep = np.array([0.95, 0, np.sqrt(1 - 0.95**2)])
-    assert loop_around(mesh, np.zeros(3), steep) is None  # the ellipse is longer than the tube
-    assert loop_around(mesh, np.array([5.0, 0, 0]), np.array([0, 0, 1.0])) is None
-    assert loop_around(mesh, np.array([0.0, 0, 9]), np.array([0, 0, 1.0])) is None
+    assert loop_around(Blocks.of(mesh), np.zeros(3), steep) is None  # the ellipse is longer than the tube
+    assert loop_around(Blocks.of(mesh), np.array([5.0, 0, 0]), np.array([0, 0, 1.0])) is None
+    assert loop_around(Blocks.of(mesh), np.array([0.0, 0, 9]), np.array([0, 0, 1.0])) is None
 
 
 def test_section_of_a_bent_vessel_is_the_loop_about_the_point():
     """A plane through a torus cuts it twice: the section is one of both circles, of area pi r^2."""
     angle = np.linspace(0, 2 * np.pi, 64, endpoint=False)
     mesh = revolve(10 + 2 * np.cos(angle), 2 * np.sin(angle), [0] * 64, (0, 0, 1), np.zeros(3), 200)
-    loop = loop_around(mesh, np.array([10.0, 0.3, 0.2]), np.array([0, 1.0, 0]))
+    loop = loop_around(Blocks.of(mesh), np.array([10.0, 0.3, 0.2]), np.array([0, 1.0, 0]))
     assert loop.area_mm2 == pytest.approx(4 * np.pi, rel=3e-3)  # 64 corners: 0.16 % less, 0.3 mm off the middle
     assert loop.reach_mm < 2.4
     assert loop.holds(np.array([[10.0, 0.3, 1.9], [-10.0, 0.3, 0], [10.0, 0.3, 2.1]])).tolist() == [True, False, False]
@@ -366,6 +367,6 @@ def test_the_least_section_of_a_flat_throat_is_wider_than_its_largest_ball(seed)
     inside = np.clip(6 * way / (10 * radius), -1, 1)
     balls = flat * (radius - (radius - throat) * (1 + np.cos(np.pi * inside)) / 2)
     line = np.column_stack([0.1 * throat * np.sin(way), np.zeros_like(way), way])
-    loop = least_section(pressed, branch(1, line, balls))
+    loop = least_section(Blocks.of(pressed), branch(1, line, balls))
     assert loop.area_mm2 == pytest.approx(np.pi * throat * throat * flat, rel=0.03)  # of 64 segments, and 60 planes
     assert abs(loop.place_mm[2]) < 0.5 * radius

@@ -4,7 +4,8 @@
 import numpy as np
 import pytest
 
-from pipeline.geometry.branches.centreline_graph import find_ends, trace_centreline
+from pipeline.geometry.branches.centreline_graph import trace_centreline
+from pipeline.geometry.branches.free_ends import find_ends
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
 from tests.support.tubes import FORK, SAC_MM, arc, fork, line, tube, voxel_places
 
