@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pipeline.files.mesh import Mesh
 
-PER_BLOCK = 100.0
+PER_BLOCK = 20.0
 """Triangles that lie in a block of a plane surface."""
 
 ROUND_OFF = 1e-9

@@ -149,4 +149,6 @@ def _direction(points: Floats, radius_mm: float) -> Floats:
     first = int(outside[0]) if len(outside) and outside[0] < len(points) - 1 else 0
     last = int(np.searchsorted(way, way[first] + DIRECTION_RADII * radius_mm).clip(first + 1, len(way) - 1))
     step = points[last] - points[first]
+    if not step.any():  # a loop that is short for its fork: the way to its far side
+        step = points[int(np.argmax(np.linalg.norm(points - points[0], axis=1)))] - points[0]
     return np.asarray(step / np.linalg.norm(step))
