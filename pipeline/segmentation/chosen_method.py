@@ -6,7 +6,8 @@ One threshold is the simplest wall, and right where brightness is even along the
 place foretell a volume that is more than 1.5 % off, half of what a volume may be, or a vessel that goes on more dimly,
 the method `local` is tried. It is taken if its lumen gives no reservation that the first did not give, and none of a
 wall that is misplaced. What is of medium brightness in the wall or beside the vessel misleads it, so that one threshold
-stays then.
+stays then. Where one threshold is refused and contrast changes along the vessel, `local` is taken, unless that
+threshold leaks and what leaked may lie in this lumen, too: then the refusal stays.
 
 In CT what is far brighter than contrast-filled blood is calcium, metal or bone, whose blur makes the vessel wider. It
 is left out where that changes the vessel by no more than a plaque or a stent does, and leaves no doubt but of the wall
@@ -29,6 +30,9 @@ MISPLACED = frozenset({"local_edge", "local_edge.beyond"})
 UNASKED = "left_open"
 """What the blur leaves open of a volume, which is asked of levels near each place alone, though one threshold knows it
 no better."""
+
+OTHERS = frozenset({"dark_sheet", "undecided"})
+"""Reservations that a part of the mask may be another vessel or organ: where one threshold leaks, what leaked."""
 
 WITHIN = "dark_within"
 """What lacks within the wall, which is not asked where one threshold misses it."""
@@ -239,6 +243,18 @@ def changes_along(by_places: Mapping[str, Any]) -> str:
         f"the contrast of the vessel changes from {high:.4g} to {low:.4g} along it, which no one threshold follows."
         f" Tried, passes: the level near each place, segment: {{lower: null, method: {LOCAL}}}. With one threshold"
     )
+
+
+def holds_leak(by_places: Mapping[str, Any]) -> bool:
+    """Whether the lumen by levels near each place, where one threshold leaks, may hold what leaked.
+
+    What leaked is dimmer than the vessel, and so makes its contrast change along the mask.
+
+    Parameters
+    ----------
+    by_places : its record, as in ``segmentation.json``.
+    """
+    return bool(reservations(by_places) & OTHERS)
 
 
 def record_of_choice(by_places: Mapping[str, Any], at_one: Mapping[str, Any] | None) -> dict[str, Any]:

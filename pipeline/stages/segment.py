@@ -153,10 +153,11 @@ def segment(
         raise _left_vessel(error, one.posed[0], passes) from None
     except StageError as error:
         log.info("%s: looking whether brightness changes along the vessel", error)
-        if judged := _along(one):
+        if along := _along(one, error):
             if asked.chooses:
-                return _with_tried_seeds(_by_place(judged, log), asked)
-            words = chosen_method.changes_along(judged.found.record)
+                reasons = chosen_method.record_of_choice(along.record, None)
+                return _with_tried_seeds(_with(along, reasons, log), asked)
+            words = chosen_method.changes_along(along.record)
             kind = NoVesselError if isinstance(error, NoVesselError) else StageError
             raise kind(f"{words}: {error}") from None
         _refuse_brightness(error, one, passes)
@@ -184,25 +185,24 @@ def _chosen(found: Segmentation, asked: _Asked) -> Segmentation:
     return _with(*chosen_method.chosen(found, one.settings, recorded, asked.modality), asked.log)
 
 
-def _along(one: _Asked) -> Judged | None:
+def _along(one: _Asked, error: StageError) -> Segmentation | None:
     """The lumen by the levels near each place alone, where contrast changes along it, which no one level follows."""
     alone = chosen_method.by_place(one.settings, alone=True)
     judged = _tried(replace(one, settings=alone)) if alone != one.settings else None
-    return judged if judged and chosen_method.changes_along(judged.found.record) else None
-
-
-def _by_place(judged: Judged, log: logging.Logger) -> Segmentation:
+    if not judged or not chosen_method.changes_along(judged.found.record):
+        return None
     found = _with_record(judged)
-    return _with(found, chosen_method.record_of_choice(found.record, None), log)
+    return None if isinstance(error, LeakError) and chosen_method.holds_leak(found.record) else found
 
 
 def _record(asked: _Asked, other: SegmentSettings) -> dict[str, Any] | None:
     """The record of the lumen that other settings make in the end; None where they are refused."""
     again = replace(asked, settings=other)
-    if judged := _tried(again.at_one_level):
-        return _chosen(_with_record(judged), again).record
-    along = _along(again.at_one_level) if again.chooses else None
-    return along.record() if along else None
+    try:
+        return _chosen(_with_record(_judged(again.at_one_level)), again).record
+    except StageError as error:
+        along = _along(again.at_one_level, error) if again.chooses else None
+        return along.record if along else None
 
 
 def _seed_in(point_mm: NDArray[np.floating], asked: _Asked) -> str:
