@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
-from pipeline.segmentation.chosen_method import LEFT_OUT, clears, misplaced, reservations, settles, upper_of
+from pipeline.segmentation.chosen_method import (
+    LEFT_OUT,
+    clears,
+    holds_leak,
+    misplaced,
+    reservations,
+    settles,
+    upper_of,
+)
 from pipeline.segmentation.limits import MOVED, WRONG
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
@@ -162,3 +170,9 @@ def test_without_what_is_bright_a_lumen_is_taken_that_leaves_no_other_doubt_and_
     assert clears(bright(0.9, "local_edge"), whole)  # levels near each place are tried then
     assert not clears(bright(0.9, "undecided"), whole)
     assert not clears(bright(0.99 - LEFT_OUT, "bright_wall", bright_wall=None), whole)
+
+
+@pytest.mark.parametrize(("key", "holds"), [("dark_sheet", True), ("undecided", True), ("faint_ends", False)])
+def test_a_lumen_that_may_hold_another_vessel_may_hold_what_leaked(key, holds):
+    assert holds_leak({"warnings": ["so"], "doubts": [], key: {"words": "so"}}) == holds
+    assert not holds_leak({"warnings": [], "doubts": [], key: {"words": "so"}})

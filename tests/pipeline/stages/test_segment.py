@@ -13,6 +13,7 @@ from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.files.volume import Volume
+from pipeline.segmentation import chosen_method
 from pipeline.segmentation.leak import side
 from pipeline.segmentation.mask_picture import draw
 from pipeline.segmentation.region_growing import fill_holes, grow
@@ -370,13 +371,19 @@ def test_real_head_arteries_that_leak_are_refused_and_the_advice_works(head, hea
     [
         ((192, 244, 25), (170, 150, 4), (270, 265, 64)),
         ((192, 244, 25), (175, 158, 8), (255, 258, 60)),
+        ((192, 244, 25), (159, 154, 5), (253, 276, 54)),  # drawn afterwards
+        ((192, 244, 25), (155, 168, 11), (212, 271, 49)),  # drawn afterwards
     ],
 )
 @pytest.mark.slow
 def test_real_leaks_are_refused_in_a_region_that_hardly_leaves_them_room(head, seed, low, high):
-    """There the volume does not jump but swells, by 4 to 7 % for 1 % of contrast."""
+    """There the volume does not jump but swells, by 4 to 7 % for 1 % of contrast.
+
+    What leaks is dimmer than the vessel, whose contrast then seems to change along it: levels near each place, alone,
+    find twice its volume, and a check that a part of it may be another vessel fails.
+    """
     filtered = filter_volume(head, FilterSettings(region_voxels=VoxelBox(low=low, high=high)))
-    for lower in (700, 750, 800):
+    for lower in (700, 736):
         with pytest.raises(StageError, match="leaks"):
             segment(filtered, SegmentSettings(seeds_voxel=(seed,), lower=lower), head)
 
@@ -417,7 +424,7 @@ def test_a_chest_without_contrast_is_refused_at_any_threshold(chest, smoothing, 
             segment(filtered, SegmentSettings(seeds_voxel=((255, 310, 2),), lower=lower), chest)
 
 
-def test_a_threshold_at_the_dim_end_of_a_vessel_is_refused_with_levels_near_each_place_that_were_tried():
+def test_a_threshold_at_the_dim_end_of_a_vessel_is_refused_with_levels_near_each_place_that_were_tried(monkeypatch):
     """Two thirds of the vessel have 64 to 56 % of the contrast: at 60 % its volume hangs on the threshold, and a higher
     one, which is clear of that, would take a third for the whole.
     """
@@ -434,3 +441,9 @@ def test_a_threshold_at_the_dim_end_of_a_vessel_is_refused_with_levels_near_each
     by_itself = segment(image, SegmentSettings(**given, lower=225), image, "CT").record
     assert by_itself.pop("method_chosen").startswith("local, as one threshold was refused")
     assert by_itself == found
+    # What leaked is dimmer than the vessel, too: where it may lie in that lumen, the leak is refused as such.
+    monkeypatch.setattr(chosen_method, "holds_leak", lambda record: record["volume_ml"] == found["volume_ml"])
+    for method in ("auto", "threshold"):
+        with pytest.raises(StageError, match="leaks") as refusal:
+            segment(image, SegmentSettings(**given, lower=225, method=method), image, "CT")
+        assert "which no one threshold follows" not in str(refusal.value)
