@@ -16,6 +16,7 @@ from pipeline.files.surface_file import read_surface_file
 from pipeline.geometry.branches import tree_tracing as tree_module
 from pipeline.geometry.branches.branch_files import read_lines
 from pipeline.geometry.branches.tree_tracing import trace_tree
+from pipeline.geometry.branches.vessel_tree import Branch, Joint, Tree
 from pipeline.geometry.given_surface import GivenSurface
 from pipeline.geometry.surface.clip import cut_end
 from pipeline.stages import centreline
@@ -313,3 +314,17 @@ def test_the_files_say_what_the_tree_says(tmp_path, fork, fork_tree):
     assert np.linalg.norm(near, axis=1).min() < 1e-9
     assert [joint["name"] for joint in found["bifurcations"]] == ["bifurcation_1"]
     assert found["loops"] == 0
+
+
+def test_a_loop_that_is_short_for_its_fork_has_angles():
+    turn = np.linspace(0, 2 * np.pi, 17)
+    ring = np.column_stack([1 - np.cos(turn), np.sin(turn), 0 * turn])
+    ring[-1] = ring[0]
+    straight = np.column_stack([-np.arange(9.0), np.zeros(9), np.zeros(9)])
+    branches = tuple(
+        Branch(number, "fork", stop, 0, line, np.ones(len(line)), np.ones(len(line), bool), True)
+        for number, stop, line in ((1, "end", straight), (2, "fork", ring))
+    )
+    fork = Joint("fork", "bifurcation", np.zeros(3), 5.0)
+    angles = [angle for _, _, angle in Tree(branches, {"fork": fork}, 1.0, ()).angles_deg("fork")]
+    assert angles == pytest.approx([180.0, 180.0, 0.0], abs=1e-3)
