@@ -45,6 +45,7 @@ from tests.solver.run.test_checkpoint import (
 )
 from tests.solver.run.test_coarse import drawn
 from tests.solver.run.test_cycle_variation import MOMENTS, UNEVEN, pulsing
+from tests.solver.run.test_extrapolation import slow_flow
 from tests.solver.run.test_fallback import underrated
 from tests.solver.run.test_simulation import settings
 from tests.support import peer_checks, rank_blocks
@@ -287,6 +288,19 @@ def test_ranks_go_on_with_a_coupled_tree_to_the_bits_of_one_process(ranks, mpiru
     found = json.loads((tmp_path / "solve.json").read_text())
     for name in ("steps", "coupling", "openings", "mass_balance"):
         assert found[name] == json.loads(json.dumps(whole[name]))
+
+
+@pytest.mark.slow
+def test_ranks_whose_flow_is_extrapolated_leave_the_bits_of_one_process(mpirun, tmp_path):
+    """It takes longer than expected: what its states lead to is summed over all ranks."""
+    nodes, wanted = slow_flow()
+    save(nodes, tmp_path / "nodes.h5")
+    whole = run(nodes, wanted, tmp_path / "whole")
+    assert whole["extrapolations"]
+    process = start(tmp_path, replace(wanted, ranks=3), minutes=60)
+    errors = process.communicate(timeout=800)[1]
+    assert process.returncode == 0, errors
+    assert files(tmp_path) == files(tmp_path / "whole")
 
 
 @pytest.mark.slow
