@@ -13,9 +13,8 @@ import argparse
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,25 +89,15 @@ KINDS = {
 }
 
 
-@contextmanager
-def unless(acts: bool) -> Iterator[None]:
-    """Nothing is extrapolated unless it acts."""
-    if acts:
-        yield
-    else:
-        with patch.object(Extrapolation, "update", return_value=0):
-            yield
-
-
-def ran(nodes: Nodes, wanted: SolveSettings, acts: bool) -> tuple[dict[str, Any], NDArray[np.float64]]:
+def ran(nodes: Nodes, wanted: SolveSettings, extrapolated: bool) -> tuple[dict[str, Any], NDArray[np.float64]]:
     """How a run ended, and its mean velocities."""
-    with tempfile.TemporaryDirectory() as folder, unless(acts):
+    never = patch.object(Extrapolation, "update", return_value=0)
+    with tempfile.TemporaryDirectory() as folder, nullcontext() if extrapolated else never:
         flow = Path(folder) / "flow.vtkhdf"
         summary = solve(nodes, wanted, flow, Path(folder) / "monitor.csv", LOG)
-        names = ("state", "steps", "extrapolations")
-        return {name: summary[name] for name in names} | {"forecast": summary["forecast"]["steps"]}, np.asarray(
-            read_flow(flow).velocity_mean_m_s(), np.float64
-        )
+        ended = {name: summary[name] for name in ("state", "steps", "extrapolations")}
+        ended["forecast"] = summary["forecast"]["steps"]
+        return ended, np.asarray(read_flow(flow).velocity_mean_m_s(), np.float64)
 
 
 def measured(seed: int) -> dict[str, Any]:
@@ -119,13 +108,13 @@ def measured(seed: int) -> dict[str, Any]:
     flow_ml_s = reynolds * VISCOSITY / DENSITY / (2e-3 * inlet.radius_mm) * inlet.area_mm2
     wanted = settings(inlets={"*": InletSettings(flow_ml_s, None, "developed")}, precision="fp32", unsettled="report")
     found: dict[str, Any] = {"seed": seed, "kind": kind, "nodes": nodes.count, "reynolds": reynolds}
-    now, velocity = ran(nodes, wanted, True)
+    now, velocity = ran(nodes, wanted, extrapolated=True)
     found["now"] = now
     if now["extrapolations"] or now["steps"] > now["forecast"]:
-        found["before"], earlier = ran(nodes, wanted, False)
+        found["before"], earlier = ran(nodes, wanted, extrapolated=False)
         if now["extrapolations"] and found["before"]["state"] == "steady":
             finer = replace(wanted, steady_tolerance=wanted.steady_tolerance / FINER, precision="fp64")
-            _, truth = ran(nodes, finer, False)
+            _, truth = ran(nodes, finer, extrapolated=False)
             now["off"], found["before"]["off"] = off(velocity, truth), off(earlier, truth)
     return found
 

@@ -64,7 +64,7 @@ def parted(mask: Mask, places: Sequence[Index], least: float) -> tuple[Mask, flo
     part = mask[box]
     depth = np.where(part, np.asarray(ndimage.distance_transform_edt(fill_holes(part)[0])) - 0.5, 0)
     seeds = [(z, y, x) for x, y, z in (shift(place, box) for place in places)]
-    middles = [deepest(depth, deepest(depth, seed)) for seed in seeds if part[seed]]
+    middles = [deepest(depth, deepest(depth, seed)) for seed in seeds if holds(part, seed)]
     found = np.zeros_like(mask)
     there = min((float(depth[middle]) for middle in middles), default=0.0)
     label, _ = ndimage.label(depth >= least)
@@ -78,4 +78,4 @@ def parted(mask: Mask, places: Sequence[Index], least: float) -> tuple[Mask, flo
     joined, _ = ndimage.label(near)
     near &= joined == joined[middles[0]]
     found[box] = near
-    return found, min([there, *(float(depth[seed]) for seed in seeds if part[seed] and not near[seed])])
+    return found, min([there, *(float(depth[seed]) for seed in seeds if holds(part, seed) and not near[seed])])

@@ -70,7 +70,8 @@ def unlike_bodies(problem: Problem, mask: Mask, found: Levels, blur_voxels: floa
     middle, gap = split
     _, nearest = ndimage.distance_transform_edt(~deep, return_indices=True)
     start = [side.start for side in box]
-    seeds = [tuple(nearest[(slice(None), *(np.array(each[::-1]) - start))]) for each in problem.places]
+    inside = [np.clip(np.array(each[::-1]) - start, 0, np.array(deep.shape) - 1) for each in problem.places]
+    seeds = [tuple(nearest[(slice(None), *place)]) for place in inside]
     sides = {bool(level[seed] > middle) for seed in seeds}
     if len(sides) > 1:
         return []

@@ -96,16 +96,17 @@ class Extrapolation:
         if not np.diag(products).all():
             return 0
         self._tried += 1
-        weights = combined(products) if slowest(products) < LASTING else None
-        if weights is None:
-            if self._tried % TRIES == 0 or slowest(products) >= LASTING:
-                self._states, self._outlets, self._gap = self._states[1::2], self._outlets[1::2], 2 * self._gap
-                self._tried = 0
-            return 0
-        self._shift(now, weights)
-        self.steps.append(step)
-        self.forget()
-        return self._gap
+        lasts = slowest(products) >= LASTING
+        weights = None if lasts else combined(products)
+        if weights is not None:
+            self._shift(now, weights)
+            self.steps.append(step)
+            self.forget()
+            return self._gap
+        if lasts or self._tried == TRIES:
+            self._states, self._outlets = self._states[1::2], self._outlets[1::2]
+            self._gap, self._tried = 2 * self._gap, 0
+        return 0
 
     def _products(self) -> Reals:
         """Of the changes of the velocity from state to state with one another, (m, m)."""

@@ -91,6 +91,8 @@ class Simulation(Run):
         elif apart := self._extrapolation.update(self.step, self.forecast.steps):
             self._count_from_here()
             self.watch.changed.append(self.step)
+            if self._coarse:
+                self._coarse.postpone(self.step)
             self.log.info("step %d: extrapolated from %d states, %d steps apart", self.step, STATES, apart)
 
     def _count_from_here(self) -> None:
