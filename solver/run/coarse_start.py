@@ -137,10 +137,6 @@ class Coarse:
         self._last, self._residual = step, residual
         return self._go_ahead()
 
-    def postpone(self, step: int) -> None:
-        """Count the time to the next correction from a step on, at which the flow was changed otherwise."""
-        self._last = step
-
     def _go_ahead(self) -> int:
         fields, state = self._driver.fields(), self._driver.pressures() * self._of_outlets
         now = self._from_fine(fields)

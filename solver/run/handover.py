@@ -59,9 +59,6 @@ class CoarseLattice(Protocol):
     def correct(self, step: int, residual: float) -> int:
         """Correct the fine flow where that is due; steps that the coarse lattice took."""
 
-    def postpone(self, step: int) -> None:
-        """Count the time to the next correction from a step on, at which the flow was changed otherwise."""
-
     def state(self) -> dict[str, Any]:
         """What the next corrections depend on."""
 

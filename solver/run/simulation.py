@@ -77,6 +77,13 @@ class Simulation(Run):
             self.exchange = Given(self.plan.boundary_schedule)
             self.forecast = self.expected_from(start)
 
+    def _hasten(self) -> None:
+        """Lead a steady flow to its end sooner: corrections that have not done so in the time expected will not."""
+        if self._coarse and self.watch.begun is None and self.step <= self.forecast.steps:
+            self._correct(self._coarse)
+        if not self.ends_unsteady:
+            self._extrapolate()
+
     def _correct(self, coarse: CoarseLattice) -> None:
         """Let the coarse lattice correct the flow where that is due."""
         if steps := coarse.correct(self.step, self.monitor.rows[-1].residual):
@@ -91,8 +98,6 @@ class Simulation(Run):
         elif apart := self._extrapolation.update(self.step, self.forecast.steps):
             self._count_from_here()
             self.watch.changed.append(self.step)
-            if self._coarse:
-                self._coarse.postpone(self.step)
             self.log.info("step %d: extrapolated from %d states, %d steps apart", self.step, STATES, apart)
 
     def _count_from_here(self) -> None:
@@ -130,10 +135,8 @@ class Simulation(Run):
                 self._see()
                 self._ended = self._may_end()
                 self._report(self.monitor.rows[-1])
-                if self._coarse and not self._ended and self.watch.begun is None:
-                    self._correct(self._coarse)
-                if not (self.plan.schedule.cycle or self.ends_unsteady or self._ended):
-                    self._extrapolate()
+                if self.plan.schedule.cycle is None and not self._ended:
+                    self._hasten()
             due, signal = self.driver.agreed(bool(self.checkpoints and self.checkpoints.due), interruption.number)
             if self.checkpoints and (due or signal) and not self._ended:
                 self._keep_state(self.checkpoints, writer)
