@@ -234,7 +234,8 @@ def _between_balls(piece: _Piece, blind: list[bool]) -> Floats:
 def _ahead(points: Floats, radius_mm: float, tip_mm: Floats, wall: Surface, step_mm: float) -> Floats:
     """Points from the last of a line, without it, straight on to the wall; `tip_mm` is there where there is no line.
 
-    A line that is no more than its tip goes to the nearest place of the wall.
+    A line that is no more than its tip goes to the nearest place of the wall, as does one that meets none on its way,
+    which leads out through an opening.
     """
     behind = np.flatnonzero(np.linalg.norm(points - points[-1], axis=1) > radius_mm)
     way = points[-1] - points[behind[-1]] if len(behind) else tip_mm - points[-1]
@@ -245,4 +246,7 @@ def _ahead(points: Floats, radius_mm: float, tip_mm: Floats, wall: Surface, step
     while gap > TIP_GAP * radius_mm:  # a step as long as the distance to the wall does not cross it
         tip = tip + gap * way
         gap = float(wall.distance_mm(tip[None])[0])
+        if np.linalg.norm(tip - points[-1]) > wall.extent_mm:
+            tip = wall.nearest(points[-1:])[1][0]
+            break
     return resampled(np.stack([points[-1], tip]), step_mm)[1:]

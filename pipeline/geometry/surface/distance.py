@@ -49,9 +49,14 @@ class Surface(ClosestPoint):
     ----------
     mesh : the surface.
     parts : numbers of the cell array ``opening`` that count.
+
+    Attributes
+    ----------
+    extent_mm : diagonal of the box around the mesh: no line within goes on for longer.
     """
 
     def __init__(self, mesh: Mesh, parts: tuple[int, ...] = (0,)) -> None:
+        self.extent_mm = float(np.linalg.norm(np.ptp(mesh.points_mm, axis=0)))
         super().__init__(mesh.points_mm, mesh.triangles[np.isin(mesh.opening, parts)])
 
     def nearest(self, points_mm: Floats) -> tuple[Floats, Floats]:

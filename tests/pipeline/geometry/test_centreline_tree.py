@@ -15,10 +15,12 @@ from pipeline.files.mesh import Mesh, write_openings
 from pipeline.files.surface_file import read_surface_file
 from pipeline.geometry.branches import tree_tracing as tree_module
 from pipeline.geometry.branches.branch_files import read_lines
+from pipeline.geometry.branches.tree_sketch import _ahead
 from pipeline.geometry.branches.tree_tracing import trace_tree
 from pipeline.geometry.branches.vessel_tree import Branch, Joint, Tree
 from pipeline.geometry.given_surface import GivenSurface
 from pipeline.geometry.surface.clip import cut_end
+from pipeline.geometry.surface.distance import Surface
 from pipeline.stages import centreline
 from pipeline.stages.import_surface import import_surface
 from solver.runtime.errors import StageError
@@ -328,3 +330,14 @@ def test_a_loop_that_is_short_for_its_fork_has_angles():
     fork = Joint("fork", "bifurcation", np.zeros(3), 5.0)
     angles = [angle for _, _, angle in Tree(branches, {"fork": fork}, 1.0, ()).angles_deg("fork")]
     assert angles == pytest.approx([180.0, 180.0, 0.0], abs=1e-3)
+
+
+@pytest.mark.parametrize("slant", [0.0, 0.2, 3.0])
+def test_a_blind_end_lies_on_the_wall_though_its_line_leads_out_through_an_opening(slant):
+    """Ahead of a line along the axis, or nearly, is an opening and no wall: its nearest place is the end."""
+    wall = Surface(capped_cylinder((0.0, 0.0, 1.0), 3.0, 20.0)[0])
+    way = np.array([slant, 0.0, 1.0]) / np.hypot(slant, 1)
+    points = np.array([0.0, 0.0, 4.0]) + np.linspace(-4, 0, 9)[:, None] * way
+    ahead = _ahead(points, 3.0, points[-1] + way, wall, 0.5)
+    assert wall.distance_mm(ahead[-1:])[0] < 0.05
+    assert np.hypot(*ahead[-1, :2]) == pytest.approx(3.0, rel=0.03)
