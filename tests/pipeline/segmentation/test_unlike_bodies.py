@@ -70,6 +70,13 @@ def test_seeds_in_both_mean_both():
     assert necks(image(1.16)[0].voxels, SEED, (int(SEED[0] + TUBE + BODY + GAP), SEED[1], SEED[2])) == []
 
 
+def test_a_seed_beyond_the_mask_counts_for_the_nearest_of_it():
+    """The tube, and not what lies as far from the other end."""
+    voxels = image(1.16)[0].voxels
+    (one,), (other,) = necks(voxels, SEED), necks(voxels, SEED, (0, SEED[1], SEED[2]))
+    assert one.unlike == pytest.approx(other.unlike, abs=0.03)
+
+
 def test_contrast_that_falls_along_a_vessel_with_a_sac_is_none():
     assert necks(image(0.75, fades_to=0.5)[0].voxels, SEED) == []
 
