@@ -38,7 +38,7 @@ from solver.run.flow_file import read_flow
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, SolveSettings
 from solver.run.solve import solve
-from tests.support.sacs import vessel_with_sac, widened_vessel
+from tests.support.sacs import drawn_sac, vessel_with_sac, widened_vessel
 from tests.support.solve_settings import DENSITY, VISCOSITY, settings
 from tests.support.stability_matrix import of_case
 
@@ -54,10 +54,9 @@ def drawn(
     rng: np.random.Generator, least: float, most: float, spacing_mm: float = SPACING_MM
 ) -> tuple[Nodes, dict[str, Any], dict[str, NDArray[np.bool_]]]:
     """A vessel with its sac, its numbers with a Reynolds number, and its nodes by where they lie."""
-    wide, neck, turn = rng.uniform(1.5, 3.5) * RADIUS, rng.uniform(0.6, 1.3) * RADIUS, rng.uniform(0, 2 * np.pi)
-    nodes, places = vessel_with_sac(RADIUS, wide, neck, turn, spacing_mm)
+    nodes, sizes, places = drawn_sac(rng, RADIUS, spacing_mm)
     reynolds = float(np.exp(rng.uniform(np.log(least), np.log(most))))
-    return nodes, {"nodes": nodes.count, "wide": wide / RADIUS, "neck": neck / RADIUS, "reynolds": reynolds}, places
+    return nodes, {"nodes": nodes.count, **sizes, "reynolds": reynolds}, places
 
 
 def velocities(nodes: Nodes, wanted: SolveSettings) -> tuple[dict[str, Any], Reals]:

@@ -26,15 +26,15 @@ import numpy as np
 from bench import add_results, write_results
 from comparison import table
 from numpy.typing import NDArray
+from settling_forecast import opened
 
 from solver.domain.nodes import Nodes
 from solver.run.extrapolation import Extrapolation
 from solver.run.flow_file import read_flow
-from solver.run.settings import InletSettings, SolveSettings
+from solver.run.settings import SolveSettings
 from solver.run.solve import solve
 from tests.support.geometries import hollow, round_opening, step
-from tests.support.sacs import vessel_with_sac
-from tests.support.solve_settings import DENSITY, VISCOSITY, settings
+from tests.support.sacs import drawn_sac
 
 SPACING_MM = 0.5
 FINER = 30
@@ -74,18 +74,11 @@ def over_step(rng: Draw) -> Nodes:
     return step(rise, 2 * rise, 2 * rise, int(rng.integers(8, 16)) * rise, SPACING_MM)
 
 
-def beside_sac(rng: Draw) -> Nodes:
-    """A vessel with a sac."""
-    radius = 3.5
-    wide, neck = rng.uniform(1.5, 3.5) * radius, rng.uniform(0.6, 1.3) * radius
-    return vessel_with_sac(radius, wide, neck, rng.uniform(0, 2 * np.pi), SPACING_MM)[0]
-
-
 KINDS = {
     "ball": lambda rng: in_chamber(rng, True),
     "widening": lambda rng: in_chamber(rng, False),
     "step": over_step,
-    "sac": beside_sac,
+    "sac": lambda rng: drawn_sac(rng, 3.5, SPACING_MM)[0],
 }
 
 
@@ -104,9 +97,7 @@ def measured(seed: int) -> dict[str, Any]:
     """What extrapolation does for a flow."""
     rng, kind = np.random.default_rng(seed), [*KINDS][seed % len(KINDS)]
     nodes, reynolds = KINDS[kind](rng), float(np.exp(rng.uniform(np.log(50), np.log(400))))
-    inlet = next(opening for opening in nodes.openings if opening.role == "inlet")
-    flow_ml_s = reynolds * VISCOSITY / DENSITY / (2e-3 * inlet.radius_mm) * inlet.area_mm2
-    wanted = settings(inlets={"*": InletSettings(flow_ml_s, None, "developed")}, precision="fp32", unsettled="report")
+    _, wanted = opened(nodes, reynolds, precision="fp32", unsettled="report")
     found: dict[str, Any] = {"seed": seed, "kind": kind, "nodes": nodes.count, "reynolds": reynolds}
     now, velocity = ran(nodes, wanted, extrapolated=True)
     found["now"] = now

@@ -94,7 +94,9 @@ def _largest(found: NDArray[np.float64]) -> tuple[float, int]:
     return float(value), int(found[found[:, 0] == value, 1].min())
 
 
-SUMS, EXTREMES = (6, LIMBS), 4
+TERMS, EVERYWHERE = 6, 4
+"""Sums of a :class:`ObservationAccumulator`, and how many of them, the first ones, are over all nodes."""
+SUMS, EXTREMES = (TERMS, LIMBS), 4
 """Shapes of a partial result of a :class:`ObservationAccumulator`."""
 
 

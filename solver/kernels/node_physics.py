@@ -216,6 +216,12 @@ def make_observation(real: Callable[[float], Any], equilibrium: str = "incompres
     return observation
 
 
+@node_function
+def relative_change(change: Any, square: Any) -> Any:
+    """|u - before|^2 / |u|^2 from both squares, at most 1."""
+    return change / square if change < square else 1.0
+
+
 @cache
 def make_stress(real: Callable[[float], Any], equilibrium: str = "incompressible", q: int = Q) -> Any:
     """Function ``(g, drho, u, force) -> Pi`` for populations before collision, (xx, yy, zz, xy, xz, yz).

@@ -184,8 +184,7 @@ def wide_places(nodes: Nodes) -> NDArray[np.bool_]:
 
 def _pulse_in_sac_s(nodes: Nodes, flow: ExpectedFlow, units: Units, tolerance: float) -> float:
     """Time in which a pulse comes to repeat in a sac; 0 where there is none."""
-    widest_mm = widest_radius_mm(nodes)
-    if not flow.waveforms.inflow or not _in_sac(nodes, widest_mm):
+    if not flow.waveforms.inflow or not _in_sac(nodes, widest_mm := widest_radius_mm(nodes)):
         return 0.0
     return pulse_in_sac_s(
         1e-3 * widest_mm,

@@ -6,8 +6,8 @@ x_m of the flow, the same time apart, and d_i = x_(i+1) - x_i, reduced rank extr
 
     x* = sum g_i x_(i+1),    g the weights of sum 1 for which |sum g_i d_i| is least,
 
-which is the end itself where the change is linear in the distance from it and has m - 1 modes or fewer (Eddy 1979,
-doi:10.1016/B978-0-12-734240-5.50032-0; Sidi 2017, doi:10.1137/1.9781611974966). The states are of velocity and density.
+which is the end itself where the change is linear in the distance from it and has m - 1 modes or fewer (Eddy 1979;
+Smith, Ford and Sidi 1987, doi:10.1137/1029042). The states are of velocity and density.
 The flow goes on from x*, and ends by its residual as any other: nothing is taken for settled that is not.
 
 The changes also tell what each mode is multiplied by from state to state (dynamic mode decomposition, Schmid 2010,
@@ -137,7 +137,7 @@ class Extrapolation:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
-        self._gap, self._last, self._tried, *self.steps = np.asarray(state["steps"]).tolist()
+        self._gap, self._last, self._tried, *self.steps[:] = np.asarray(state["steps"]).tolist()
         self._outlets = list(np.asarray(state["outlets"]))
         self._states = [self._driver.share.taken(state[f"state-{k}"]) for k in range(len(self._outlets))]
 

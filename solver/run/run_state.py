@@ -78,6 +78,7 @@ class Run:
         schedule, dt_s = self.plan.schedule, self.plan.units.dt_s
         self.state = "unsettled"
         self.fluctuation: Fluctuation | None = None
+        self._extrapolation = Extrapolation(self.nodes, self.driver, schedule.interval)
         self.watch = Watch(
             schedule.interval,
             self.plan.through_steps,
@@ -85,6 +86,7 @@ class Run:
             self.settings.steady_tolerance,
             self.settings.unsteady_tolerance,
             self.settings.unsteady_throughs,
+            changed=self._extrapolation.steps,
         )
         self._ended = False
         self._results = Results(self.driver)
@@ -93,7 +95,6 @@ class Run:
         self.time_left = time_left.TimeLeft(self.later)
         self._outgrown: tuple[int, float] | None = None
         self._coarse: CoarseLattice | None = None
-        self._extrapolation = Extrapolation(self.nodes, self.driver, schedule.interval)
 
     @property
     def extrapolations(self) -> int:

@@ -97,7 +97,6 @@ class Simulation(Run):
             self._extrapolation.forget()
         elif apart := self._extrapolation.update(self.step, self.forecast.steps):
             self._count_from_here()
-            self.watch.changed.append(self.step)
             self.log.info("step %d: extrapolated from %d states, %d steps apart", self.step, STATES, apart)
 
     def _count_from_here(self) -> None:
@@ -243,7 +242,6 @@ class Simulation(Run):
         driver, averaged = under("driver/", state.arrays), int(state.arrays["averaged"])
         self.monitor.restore(under("monitor/", state.arrays))
         self._extrapolation.restore(under("extrapolation/", state.arrays))
-        self.watch.changed[:] = self._extrapolation.steps
         if self.plan.schedule.cycle is None:
             self._ended = self.watch.replay(self.monitor.rows)
         if not np.array_equal(state.arrays["end"], self.plan.schedule.end) and self.watch.begun is None:

@@ -44,6 +44,23 @@ def vessel_with_sac(
     return nodes, {"all": np.ones(nodes.count, np.bool_), "sac": within, "far half": within & (offset @ aside > 0)}
 
 
+def drawn_sac(
+    rng: np.random.Generator, radius: float, spacing_mm: float
+) -> tuple[Nodes, dict[str, float], dict[str, NDArray[np.bool_]]]:
+    """A vessel with a sac of random size, neck and direction, these sizes over its radius, and its nodes by where they
+    lie.
+
+    Parameters
+    ----------
+    rng : draws them.
+    radius : of the vessel, spacings.
+    spacing_mm : of the lattice.
+    """
+    wide, neck, turn = rng.uniform(1.5, 3.5) * radius, rng.uniform(0.6, 1.3) * radius, rng.uniform(0, 2 * np.pi)
+    nodes, places = vessel_with_sac(radius, wide, neck, turn, spacing_mm)
+    return nodes, {"wide": wide / radius, "neck": neck / radius}, places
+
+
 def widened_vessel(
     radius: float, wide: float, length: float, turn: float, spacing_mm: float
 ) -> tuple[Nodes, dict[str, NDArray[np.bool_]]]:

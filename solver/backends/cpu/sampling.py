@@ -8,10 +8,11 @@ import numpy as np
 from numba import prange
 
 from solver.backends.cpu.blocks import CHUNK, threaded
+from solver.backends.observation import EVERYWHERE, TERMS
 from solver.kernels.accumulation import make_accumulation, make_gathering
 from solver.kernels.compilation import inner_loop
 from solver.kernels.d3q19 import Q
-from solver.kernels.node_physics import make_observation
+from solver.kernels.node_physics import make_observation, relative_change
 from solver.kernels.rheology import make_fields
 from solver.kernels.storage import make_access
 from solver.kernels.sums import LIMBS, split
@@ -71,9 +72,9 @@ def make_reading(
                 extremes[0], extremes[1] = square, n
             if abs(drho) > extremes[2]:
                 extremes[2], extremes[3] = abs(drho), n
-            relative = change / square if change < square else 1.0
+            relative = relative_change(change, square)
             terms = (change, np.sqrt(square), square, np.float64(drho), relative, 1.0)
-            for k in range(6 if len(wide) > 0 and wide[n] else 4):
+            for k in range(TERMS if len(wide) > 0 and wide[n] else EVERYWHERE):
                 limbs = split(terms[k])
                 for limb in range(LIMBS):
                     sums[k, limb] += limbs[limb]

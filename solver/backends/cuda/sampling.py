@@ -9,15 +9,14 @@ import numpy as np
 from numba import float64, int64
 
 from solver.backends.cuda.device import SUM_THREADS, cuda, kernel, make_block_sum, on_device
-from solver.backends.observation import EXTREMES, SUMS
+from solver.backends.observation import EVERYWHERE, EXTREMES, TERMS
 from solver.kernels.accumulation import make_accumulation, make_gathering
 from solver.kernels.d3q19 import Q
-from solver.kernels.node_physics import make_observation
+from solver.kernels.node_physics import make_observation, relative_change
 from solver.kernels.rheology import make_fields
 from solver.kernels.storage import make_access
 from solver.kernels.sums import LIMBS, split
 
-TERMS = SUMS[0]
 ROWS = TERMS * LIMBS
 
 
@@ -118,9 +117,9 @@ def make_reading(
                 most, place = square, n
             if np.float64(abs(drho)) > most_drho:
                 most_drho, dense = np.float64(abs(drho)), n
-            relative = change / square if change < square else 1.0
+            relative = relative_change(change, square)
             terms = (change, math.sqrt(square), square, np.float64(drho), relative, 1.0)
-            for k in range(TERMS if wide.shape[0] > 0 and wide[n] else TERMS - 2):
+            for k in range(TERMS if wide.shape[0] > 0 and wide[n] else EVERYWHERE):
                 limbs = split(terms[k])
                 for limb in range(LIMBS):
                     shared[k * LIMBS + limb, t] += limbs[limb]
