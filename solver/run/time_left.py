@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a run will still take, from what was expected of it and from what its rows show.
 
-Of a steady flow that settles, the residual falls exponentially in the end. A line through the logarithm of the last
-half of the residuals, in `BATCHES` batches, says when it will have fallen to the tolerance; the scatter of the batches,
-and how far the line must go on, say how sure that is. The forecast made before the run is as sure as a part `DOUBT` of
-it, and less once it is overrun. The steps left are the mean of both, each weighted by the inverse square of its error,
-so that the forecast gives way to what is seen.
+Of a steady flow that settles, the residual falls exponentially in the end. With d what its logarithm still has to fall
+to the tolerance, t the steps since the ramp, and f those that were forecast from there on, the steps left are
 
-A flow that began with another one, such as that of a coarse lattice, is not raised, and its residual falls fast at
-first, as what that lattice is off by near the walls dies away before what is left of the whole vessel. There the rate
-is the mean of two in their logarithms: of the last third of the rows, and the one that the forecast stands for, from
-the residual at the second row (the first one shows how the flow was interpolated) to the tolerance in the steps
-forecast. What was seen weighs as the part of this fall that is done, the forecast as `STANDS`: with 0.3 to 0.8 it is
-within 0.7 to 1.3 at a fifth of 28 to 31 of the 36 flows by which that was set, and with 0.6 of 38 of 45 drawn later
-(benchmarks/steps_left.py). A forecast that is overrun weighs less, and by `MARGIN` times nothing.
+    (d/r)^w l^(1 - w)        w = t^2/(t^2 + (`HALF` f)^2)
+
+r is the rate of the last third of the rows by a line through `BATCHES` batches, or its error where that is more. l is
+what the forecast leaves, f - t or at least a part `LATE` of f, and at most f d/`FALLS`: fast at first, the residual
+falls by `FALLS` over what the forecast takes for the slow end, so that one which does not come down is not told to be
+near it. The numbers were set by 135 flows, and tried on others drawn later (docs/validation/stability.md).
 
 A flow that fluctuates takes the steps that its mean needs (:class:`solver.run.convergence.Watch`). Where the residual
-does not fall some flow-through times after the ramp, or the forecast is used up, or the flow was judged not to settle,
-the steps of such a mean are the least that it will take.
+does not fall, no more than these are expected, as a least number; some flow-through times after the ramp, or once the
+flow was judged not to settle, no fewer.
 """
 
 from collections import deque
@@ -28,95 +24,98 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.run.convergence import BATCHES, LEAST_THROUGHS, MARGIN, RECENT, Watch, batch_means, slope
+from solver.run.convergence import BATCHES, LEAST_THROUGHS, RECENT, Watch, batch_means, slope
 from solver.run.forecast import Forecast
 from solver.run.monitor import Row
 from solver.run.schedule import Schedule
 from solver.runtime.progress import in_time_units, is_more
 
 DOUBT = 0.4
-"""Error of the forecast as a part of it; of the line through the residual where it goes on as far as it was seen.
-It grows with the log of how much farther it goes: what is left settles no faster than what was seen."""
+"""Error of a line through the residual where it goes on as far as it was seen. It grows with the log of how much
+farther it goes: what is left settles no faster than what was seen."""
 LEAST_ROWS = 5
 """Rows after the ramp before which they tell nothing."""
-STANDS, FEWEST = 0.6, 4
-"""Part of the fall of the residual that, once it is seen, tells as much of its rate as the forecast does; and rows from
-which a rate is taken."""
+HALF, LATE, FALLS = 0.6, 0.25, 6.0
+"""Part of the steps forecast after which what is seen and what was forecast count alike; part of them that is left at
+least; and what the logarithm of the residual falls by in the slow end of a run: see the module."""
 CORNER_LOOPS = 2.3
 """Time to compile loops of 27 velocities with cumulants over that of 19: 28 s against 12 beside other programs."""
 
 
-def by_residual(rows: Sequence[Row], ramp: float, tolerance: float) -> tuple[float, float]:
+class Fall(NamedTuple):
+    """How the residual falls.
+
+    Attributes
+    ----------
+    above : its logarithm now, over that of the tolerance.
+    rate, error : by which the logarithm falls a step, and the standard error of this.
+    seen : steps over which it does.
+    length : steps of a batch.
+    """
+
+    above: float
+    rate: float
+    error: float
+    seen: float
+    length: float
+
+
+def falling(rows: Sequence[Row], raised: float, tolerance: float, part: int) -> Fall | None:
+    """How the residual falls over the last of so many parts of the rows after the ramp; none if these are few.
+
+    Parameters
+    ----------
+    rows : so far, evenly spaced.
+    raised : steps over which the flow is raised; 0 of one that began with another flow.
+    tolerance : of the residual.
+    part : 2 for the later half.
+    """
+    after = [row for row in rows if row.step > raised and np.isfinite(row.residual)]
+    recent = after[-max(len(after) // part, LEAST_ROWS) :]
+    if len(recent) < LEAST_ROWS:
+        return None
+    batches = BATCHES if len(recent) >= 2 * BATCHES else len(recent)
+    residual = batch_means(np.log([max(row.residual, 1e-30) for row in recent]), batches)
+    length = (recent[1].step - recent[0].step) * (len(recent) // batches)
+    rise, error = slope(residual)
+    now = float(residual.mean()) + rise * batches / 2  # the middle of the last batch is half of one ago
+    return Fall(now - log(tolerance), -rise / length, error / length, length * batches, length)
+
+
+def by_residual(rows: Sequence[Row], raised: float, tolerance: float) -> tuple[float, float]:
     """Steps until the residual has fallen to the tolerance, and their error; both infinite where it does not fall by
     more than the scatter of its batches.
 
     Parameters
     ----------
-    rows : so far, evenly spaced.
-    ramp : steps over which the flow is raised.
-    tolerance : of the residual.
+    rows, raised, tolerance : as of :func:`falling`.
     """
-    recent = rows[-max(len(rows) // 2, 2 * LEAST_ROWS) :]
-    after = [row for row in recent if row.step > ramp and np.isfinite(row.residual)]
-    if len(after) < LEAST_ROWS:
+    fall = falling(rows, raised, tolerance, 2)
+    if fall is None or fall.rate <= fall.error:
         return inf, inf
-    batches = BATCHES if len(after) >= 2 * BATCHES else len(after)
-    residual = batch_means(np.log([max(row.residual, 1e-30) for row in after]), batches)
-    length = (after[1].step - after[0].step) * (len(after) // batches)
-    rise, error = slope(residual)
-    if rise >= -error:
-        return inf, inf
-    now = float(residual.mean()) + rise * batches / 2  # the middle of the last batch is half of one ago
-    left = max(0.0, (now - log(tolerance)) / -rise) * length
-    beyond = left / (length * batches)  # what is still to fall over what was seen falling
-    return left, left * (DOUBT * log1p(beyond) + error / -rise) + length
+    left = max(0.0, fall.above / fall.rate)
+    return left, left * (DOUBT * log1p(left / fall.seen) + fall.error / fall.rate) + fall.length
 
 
-def settling(rows: Sequence[Row], expected: float, ramp: float, tolerance: float) -> float:
-    """Steps until a steady flow will have settled; infinite where neither the forecast nor the residual says.
+def settling(rows: Sequence[Row], expected: float, raised: float, tolerance: float) -> float:
+    """Steps until a steady flow will have settled: see the module.
 
     Parameters
     ----------
-    rows, ramp, tolerance : as of :func:`by_residual`.
+    rows, raised, tolerance : as of :func:`falling`.
     expected : steps of the whole run, as they were forecast.
     """
-    now = rows[-1].step
-    left, error = by_residual(rows, ramp, tolerance)
-    of_forecast = expected - now
-    if sum(row.step > ramp for row in rows[-LEAST_ROWS:]) < LEAST_ROWS:
-        return max(of_forecast, float(rows[0].step))
-    if not np.isfinite(left):
-        return of_forecast if of_forecast > 0 else inf
-    overrun = max(0.0, -of_forecast)
-    weights = np.array((1 / (DOUBT * expected + overrun / DOUBT) ** 2, 1 / error**2))
-    # A forecast that is overrun says nothing of the end but that it was too short: as much again, and never none.
-    return float(max(weights @ (abs(of_forecast), left) / weights.sum(), ramp - now))
-
-
-def settling_from_flow(rows: Sequence[Row], expected: float, tolerance: float) -> float:
-    """Steps until a steady flow that began with another one will have settled; infinite where neither the forecast nor
-    the residual says.
-
-    Parameters
-    ----------
-    rows : so far, evenly spaced.
-    expected, tolerance : as of :func:`settling`.
-    """
-    interval, of_forecast, end = rows[0].step, expected - rows[-1].step, log(tolerance)
-    residual = np.log([max(row.residual, 1e-30) for row in rows])
-    if len(rows) < FEWEST or residual[1] <= end:
-        return max(of_forecast, float(interval))
-    recent = residual[-max(len(rows) // 3, FEWEST) :]
-    rise, error = slope(recent)
-    if rise >= -error and of_forecast <= 0:
-        return inf
-    last, whole = float(recent.mean()) + rise * (len(recent) - 1) / 2, residual[1] - end
-    done = min(max((residual[1] - last) / whole, 0.0), 1.0)
-    overrun = rows[-1].step / expected
-    stands = STANDS * min(max((MARGIN - overrun) / (MARGIN - 1), 0.0), 1.0)
-    seen = done / (done + stands) if rise < -error else 0.0
-    rate = np.exp(seen * log(max(-rise, 1e-30) / interval) + (1 - seen) * log(whole / expected))
-    return float(max(0.0, (last - end) / rate) + interval / 2)  # it ends at a row
+    now, interval = rows[-1].step, rows[0].step
+    fall = falling(rows, raised, tolerance, 3)
+    if fall is None:
+        return max(expected - now, float(interval))
+    if fall.above <= 0:
+        return interval / 2  # it ends at a row
+    whole = max(expected - raised, float(interval))
+    weight = 1 / (1 + (HALF * whole / (now - raised)) ** 2)
+    by_forecast = min(max(expected - now, LATE * whole), whole * fall.above / FALLS)
+    by_rows = fall.above / max(fall.rate, fall.error, 1e-30)
+    return float(by_rows**weight * by_forecast ** (1 - weight)) + interval / 2
 
 
 # many parameters because each is another fact of the run
@@ -153,11 +152,12 @@ def steps_left(
         )
     else:
         least, late = watch.least_steps_left(rows), step - watch.ramp > RECENT / 2 * watch.through
-        left = settling(rows, expected, raised, tolerance) if raised else settling_from_flow(rows, expected, tolerance)
-        if watch.outcome != "settles" or (late and not np.isfinite(by_residual(rows, raised, tolerance)[0])):
+        left, fall = settling(rows, expected, raised, tolerance), falling(rows, raised, tolerance, 2)
+        falls = fall is None or fall.rate > fall.error
+        if watch.outcome != "settles" or (late and not falls):
             left, words = max(of_forecast, least), "at least"
-        elif not np.isfinite(left):
-            left, words = least, "at least"
+        elif not falls:
+            left, words = min(left, max(of_forecast, least)), "at least"
     return (words, left) if left <= most else ("at most", most)
 
 

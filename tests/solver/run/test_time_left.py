@@ -13,7 +13,7 @@ from solver.run.convergence import Watch
 from solver.run.forecast import Forecast
 from solver.run.schedule import Schedule
 from solver.run.solve import solve
-from solver.run.time_left import NOTHING_LATER, Later, TimeLeft, by_residual, settling, settling_from_flow, steps_left
+from solver.run.time_left import NOTHING_LATER, Later, TimeLeft, by_residual, settling, steps_left
 from tests.solver.run.test_forecast import CASES
 from tests.solver.run.test_settling import (
     INTERVAL,
@@ -89,7 +89,7 @@ def test_a_fall_that_is_fast_at_first_is_not_taken_for_the_end(early, constant, 
     kick = noise * np.random.default_rng(seed).standard_normal(len(steps))
     fallen = np.where(steps < turn, steps * early, turn * early + steps - turn) / constant
     rows = falling(TOLERANCE * 1e3 * np.exp(kick - fallen))
-    left = np.array([settling_from_flow(rows[: k + 1], wrong * end, TOLERANCE) for k in range(len(rows))])
+    left = np.array([settling(rows[: k + 1], wrong * end, 0.0, TOLERANCE) for k in range(len(rows))])
     truth, fifth = end - steps, int(np.searchsorted(steps, end / 5))
     assert 0.5 < left[fifth] / truth[fifth] < 1.7
     if early > 2:
@@ -116,23 +116,37 @@ def test_a_forecast_that_is_overrun_by_half_says_no_more_of_the_rate(part, fall,
     kick = noise * np.random.default_rng(seed).standard_normal(count)
     rows = falling(TOLERANCE * np.exp(fall * (1 - np.arange(1, count + 1) / count) + kick))
     end, now = rows[-1].step, int(0.8 * count)
-    left = settling_from_flow(rows[:now], part * end, TOLERANCE)
+    left = settling(rows[:now], part * end, 0.0, TOLERANCE)
     assert left == pytest.approx(end - rows[now - 1].step, rel=0.3)
 
 
-def test_a_flow_that_began_with_another_and_does_not_settle_leaves_the_forecast():
-    rows = falling(np.ones(100))
-    whole = np.log(1 / TOLERANCE)
-    assert settling_from_flow(rows, 20_000.0, TOLERANCE) == pytest.approx(whole / (whole / 20_000) + INTERVAL / 2)
-    assert settling_from_flow(rows, 5_000.0, TOLERANCE) == np.inf
-    assert settling_from_flow(rows[:2], 20_000.0, TOLERANCE) == 20_000 - rows[1].step
+@SETTINGS
+@given(
+    level=st.floats(1e2, 1e6),
+    noise=st.floats(0, 0.4),
+    over=st.floats(0.5, 1.2),
+    raised=st.sampled_from([0.0, RAMP]),
+    seed=st.integers(0, 10**6),
+)
+def test_a_residual_that_does_not_fall_leaves_no_end_in_sight(level, noise, over, raised, seed):
+    """Far above the tolerance, after half of the forecast or more and before the flow can be judged.
 
-
-def test_a_residual_that_does_not_fall_leaves_the_forecast():
-    rows = falling(np.ones(100))
-    assert by_residual(rows, RAMP, TOLERANCE) == (np.inf, np.inf)
-    assert settling(rows, 20_000.0, RAMP, TOLERANCE) == 20_000 - rows[-1].step
-    assert settling(rows, 5_000.0, RAMP, TOLERANCE) == np.inf
+    At least a third of the forecast is left, also where scatter looks like a slow fall; of a level one at least as much
+    as that, and at most what a mean takes.
+    """
+    count = 200
+    scatter = noise * np.random.default_rng(seed).standard_normal(count)
+    rows = falling(level * TOLERANCE * np.exp(scatter - scatter.mean()))
+    end = rows[-1].step
+    expected, through = end / over, 0.9 * (end - raised)
+    watch = Watch(INTERVAL, through, raised, TOLERANCE, 0.01, 50.0)
+    schedule = Schedule(INTERVAL, INTERVAL, 100 * through)
+    words, left = steps_left(end, rows, schedule, watch, expected, TOLERANCE, raised)
+    assert left > (expected - raised) / 3
+    if not noise:
+        assert words == "at least"
+        assert left <= max(watch.least_steps_left(rows), expected - end)
+    assert by_residual(falling(np.ones(100)), raised, TOLERANCE) == (np.inf, np.inf)
 
 
 @SETTINGS
