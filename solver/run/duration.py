@@ -61,6 +61,7 @@ class Duration:
     from_coarse_steps : the same of a steady run that begins with the flow at twice the spacing.
     corrected_steps : the same of one that a lattice of that spacing corrects on the way.
     spread : parts of these steps between which they lie.
+    slowed : times as many as if no stream drove what settles last, as in a sac.
     few : warnings of too few cycles or steps.
     """
 
@@ -71,6 +72,7 @@ class Duration:
     from_coarse_steps: int
     corrected_steps: int
     spread: tuple[float, float]
+    slowed: float
     few: tuple[str, ...]
 
 
@@ -124,6 +126,7 @@ def expect_duration(
         from_coarse_steps=_whole_steps(from_coarse, schedule),
         corrected_steps=_whole_steps(settling.corrected * from_coarse, schedule),
         spread=settling.spread,
+        slowed=settling.slowed,
         few=tuple(_too_few(settings, schedule, flow.period_s, expected_steps, ramp_s)),
     )
 
@@ -242,8 +245,8 @@ def _settling_with_openings(
     )
     if not beside:
         return settling
-    corrected = settling.corrected if in_sac else CORRECTED_BESIDE
-    return replace(settling, spread=LIVELY if reynolds > SLOW else CALM, corrected=corrected)
+    spread = LIVELY if reynolds > SLOW else CALM
+    return settling.in_sac(reynolds, spread) if in_sac else replace(settling, spread=spread, corrected=CORRECTED_BESIDE)
 
 
 def _widens(nodes: Nodes, sections: Sections) -> bool:

@@ -21,9 +21,10 @@ the openings, the stream has the radius R/sqrt(m), so that the eddy is h = R (1 
 
     s = 14 nu/(R h),
 
-if that is slower. Behind inlets that are narrower than an outlet the stream may keep to one wall: h = R there. These
-numbers are fitted to flows of the matrix in tests/support/stability_matrix.py and to flows drawn at random, and were
-tried on others drawn afterwards (docs/validation/stability.md).
+if that is slower. Behind inlets that are narrower than an outlet the stream may keep to one wall: h = R there. In a sac
+what the stream drives settles the more slowly the faster that is: above Re = `DRIVEN` of the stream s is smaller by
+`DRIVEN`/Re. These numbers are fitted to flows of the matrix in tests/support/stability_matrix.py and to flows drawn at
+random, and were tried on others drawn afterwards (docs/validation/stability.md).
 
 Where waves stay, in flows that pulsate, the slowest motion of a vessel between an inlet of given
 flow and an outlet of given pressure is a standing wave, a quarter of a wavelength long, of frequency
@@ -42,11 +43,11 @@ which what passes carries out, the less the wider the sac is than the opening, o
     s = 20.2 nu/R^2 + 4 U/(9 L) (r/R)^2.
 
 Fluid that lies beside the stream, in an eddy, in a sac or under a lid, settles the more slowly the nearer its flow is
-to fluctuating, which nothing tells beforehand: not its size and speed, nor how fast the same flow settles at twice the
-spacing. So what is forecast is a range, which is wider there.
+to fluctuating, which nothing tells beforehand: not how fast the same flow settles at twice the spacing, nor, of an eddy
+and under a lid, its size and speed. So what is forecast is a range, which is wider there.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, log, pi, sqrt
 
 DIFFUSION = 26.4
@@ -54,6 +55,8 @@ DIFFUSION = 26.4
 WORN, CARRIED, EDDY = 10.0, 12.0, 14.0
 """Rates, in nu/R^2, at which a profile is worn off and carried out where waves leave, and at which an eddy as high as
 R settles: see the module."""
+DRIVEN = 300.0
+"""Reynolds number of the stream from which on what it drives in a sac settles more slowly: see the module."""
 SPHERE, BEGINS = 20.2, 4.0
 """Rate, in nu/R^2, of the slowest motion in a sphere, the first zero of j_1, squared; and, about, the difference of
 a sac's first two cycles from rest, over the speed there."""
@@ -83,6 +86,7 @@ class Settling:
     viscous_s : T.
     spread : parts of the steps forecast between which they lie.
     corrected : part of them that is left where a coarse lattice corrects the flow.
+    slowed : times as long as it would take if the stream did not drive it: see :meth:`in_sac`.
     """
 
     rate_1_s: float
@@ -90,11 +94,17 @@ class Settling:
     viscous_s: float
     spread: tuple[float, float] = CALM
     corrected: float = CORRECTED
+    slowed: float = 1.0
 
     @classmethod
     def creeping(cls, rate_1_s: float, viscous_s: float) -> "Settling":
         """Of what moves at the rate at which it settles."""
         return cls(rate_1_s, rate_1_s, viscous_s)
+
+    def in_sac(self, reynolds: float, spread: tuple[float, float]) -> "Settling":
+        """What it is where the slowest motion is that in a sac, by the Reynolds number of the stream that passes it."""
+        slowed = max(1.0, reynolds / DRIVEN)
+        return replace(self, rate_1_s=self.rate_1_s / slowed, spread=spread, slowed=slowed)
 
     def time_s(self, part: float, tolerance: float) -> float:
         """Time until the residual of a part of the motion is below the tolerance."""

@@ -77,9 +77,16 @@ class Simulation(Run):
             self.exchange = Given(self.plan.boundary_schedule)
             self.forecast = self.expected_from(start)
 
+    @property
+    def _due(self) -> float:
+        """Steps from which on a flow is extrapolated, and corrections that have not led it to its end will not: those
+        expected, but in a sac that a fast stream drives, where the slow motion shows as soon as in another one.
+        """
+        return self.forecast.steps / self.plan.slowed
+
     def _hasten(self) -> None:
-        """Lead a steady flow to its end sooner: corrections that have not done so in the time expected will not."""
-        if self._coarse and self.watch.begun is None and self.step <= self.forecast.steps:
+        """Lead a steady flow to its end sooner."""
+        if self._coarse and self.watch.begun is None and self.step <= self._due:
             self._correct(self._coarse)
         if not self.ends_unsteady:
             self._extrapolate()
@@ -95,7 +102,7 @@ class Simulation(Run):
         """Let a steady flow that takes longer than expected go on from where its states lead, if they do."""
         if self.watch.begun is not None or self.watch.outcome != "settles":
             self._extrapolation.forget()
-        elif apart := self._extrapolation.update(self.step, self.forecast.steps):
+        elif apart := self._extrapolation.update(self.step, self._due):
             self._count_from_here()
             self.log.info("step %d: extrapolated from %d states, %d steps apart", self.step, STATES, apart)
 

@@ -11,10 +11,11 @@ from solver.run.duration import wide_places
 from solver.run.flow_file import read_flow
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings
+from solver.run.settling_time import DRIVEN
 from solver.run.setup import lay_out
 from solver.run.solve import solve
 from tests.support.geometries import pipe
-from tests.support.sacs import vessel_with_sac
+from tests.support.sacs import drawn_sac, vessel_with_sac
 from tests.support.solve_settings import settings
 from tests.support.stability_matrix import of_case, write_reversing
 
@@ -46,6 +47,40 @@ def test_the_viscous_time_is_that_of_a_sac_where_there_is_one():
     in_pipe = make_plan(pipe((1, 0, 0), RADIUS, 40.0, SPACING_MM), WANTED)
     times = [plan.viscous_steps * plan.units.dt_s for plan in (in_sac, in_pipe)]
     assert times[0] / times[1] == pytest.approx((WIDE / RADIUS) ** 2, rel=0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_sac_beside_a_fast_stream_takes_the_steps_that_are_forecast(tmp_path, seed):
+    """Drawn at random, at a Reynolds number of 600 of the stream, where it takes twice as long as by friction: within
+    1.5.
+    """
+    rng = np.random.default_rng([seed, 12])
+    nodes = drawn_sac(rng, RADIUS, SPACING_MM)[0]
+    wanted = opened(nodes, 600.0)
+    plan = make_plan(nodes, wanted)
+    assert plan.slowed == pytest.approx(2.0, rel=0.1)
+    summary = solve(nodes, wanted, None, tmp_path / "monitor.csv", LOG)
+    assert summary["state"] == "steady"
+    assert 1 / 1.5 < summary["steps"] / plan.expected_steps < 1.5
+
+
+def test_only_a_fast_stream_drives_what_settles_in_a_sac():
+    nodes, _ = vessel_with_sac(RADIUS, WIDE, 0.9 * RADIUS, 1.0, SPACING_MM)
+    tube = pipe((1, 0, 0), RADIUS, 40.0, SPACING_MM)
+    slow, fast, in_tube = (
+        make_plan(each, opened(each, reynolds)) for each, reynolds in ((nodes, 200), (nodes, 800), (tube, 800))
+    )
+    assert (slow.slowed, in_tube.slowed) == (1.0, 1.0)
+    assert fast.slowed == pytest.approx(800 / DRIVEN, rel=0.1)
+
+
+def opened(nodes, reynolds):
+    """Settings with the flow of that Reynolds number at the inlet."""
+    inlet = next(opening for opening in nodes.openings if opening.role == "inlet")
+    viscosity_m2_s = WANTED.viscosity_pa_s / WANTED.density_kg_m3
+    flow_ml_s = reynolds * viscosity_m2_s / (2e-3 * inlet.radius_mm) * inlet.area_mm2
+    return replace(WANTED, inlets={"*": InletSettings(flow_ml_s, None, "developed")}, precision="fp32")
 
 
 def pulsing(folder, **given):

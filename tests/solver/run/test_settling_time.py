@@ -37,6 +37,15 @@ def test_an_eddy_behind_a_narrowing_settles_by_its_height():
     assert rate(flow_m3_s=0.0, narrowing=4.0) == pytest.approx(10)
 
 
+def test_what_a_fast_stream_drives_in_a_sac_settles_in_proportion_to_its_speed():
+    """The time after the ramp does; what the ramp leaves, and a slow stream, are as elsewhere."""
+    settling = profile(0.05, R, NU, 1e-6, 1.0)
+    slow, fast = (settling.in_sac(reynolds, (0.5, 2.5)) for reynolds in (250.0, 900.0))
+    assert slow.rate_1_s == settling.rate_1_s
+    assert (slow.slowed, fast.slowed) == (1.0, pytest.approx(3.0))
+    assert fast.raised_s(0.02, 1e-3) == pytest.approx(3 * slow.raised_s(0.02, 1e-3))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_time_is_when_the_residual_has_fallen(seed):
     """The residual of a part p of a motion is omega T p exp(-s t)."""
