@@ -17,7 +17,6 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
@@ -25,11 +24,11 @@ import numpy as np
 from bench import default_file, provenance
 from reduced_model import of_drawn
 from stability_drawn import DIAMETER_MM, geometry
+from steps_shown import CLOSE, close, shown
 
 from pipeline.case.settings.geometry import DecomposeSettings
 from pipeline.members.in_memory import nodes_of
 from solver.domain.nodes import Nodes
-from solver.run import run_state, time_left
 from solver.run.settings import InletSettings, SolveSettings
 from solver.run.solve import solve
 from tests.support.drawn_flows import KINDS
@@ -38,10 +37,6 @@ from tests.support.stability_matrix import of_shape
 
 CANONICAL = ("pipe", "bend", "bifurcation", "stenosis")
 DRAWN = (*KINDS, *(f"canonical {shape}" for shape in CANONICAL))
-PARTS = (0.2, 0.5)
-"""Of the steps, after which what was told is looked at."""
-CLOSE = (0.7, 1.3)
-"""Told over needed that counts as right."""
 LOG = logging.getLogger("steps_left")
 
 
@@ -62,43 +57,15 @@ def vessel(kind: str, seed: int, rng: np.random.Generator) -> tuple[Nodes, Solve
     return nodes, replace(wanted, start="coarse", unsettled="report", precision="fp32")
 
 
-class Recorder:
-    """What a run tells after each row, in place of what it logs every some seconds."""
-
-    def __init__(self) -> None:
-        self.rows: list[Any] = []
-        self.said: list[tuple[int, str, float]] = []
-        self._steps_left = time_left.steps_left
-
-    def __call__(self, step: int, rows: Any, *of_run: Any) -> tuple[str, float]:
-        words, left = self._steps_left(step, rows, *of_run)
-        if rows is not self.rows:  # another run: the fine lattice comes last
-            self.rows, self.said = rows, []
-        self.said.append((step, words, left))
-        return words, left
-
-
 def measured(kind: str, seed: int) -> dict[str, Any]:
     """A flow: what was told of its steps, and what they were."""
     rng = np.random.default_rng((seed, DRAWN.index(kind)))
     nodes, wanted = vessel(kind, seed, rng)
-    recorder = Recorder()
-    every_row = mock.patch.object(time_left, "steps_left", recorder), mock.patch.object(run_state, "LOG_EVERY_S", 0.0)
-    with tempfile.TemporaryDirectory() as folder, every_row[0], every_row[1]:
+    with tempfile.TemporaryDirectory() as folder, shown() as recorder:
         summary = solve(nodes, wanted, Path(folder) / "flow.vtkhdf", Path(folder) / "monitor.csv", LOG)
     end = summary["steps"]
     found: dict[str, Any] = {"name": f"{kind}-{seed}", "fluid_nodes": nodes.count, "state": summary["state"]}
-    found |= {"start": summary["start"], "steps": end}
-    for part in PARTS:
-        step, words, left = next(each for each in recorder.said if each[0] >= part * end)
-        found[f"at {part:g}"] = {"words": words, "told": round(left), "needed": end - step}
-    return found
-
-
-def close(found: list[dict[str, Any]], part: float) -> int:
-    """Flows of which what was told after that part of the steps was right."""
-    at_part = [each[f"at {part:g}"] for each in found]
-    return sum(CLOSE[0] <= each["told"] / max(each["needed"], 1) <= CLOSE[1] for each in at_part)
+    return found | {"start": summary["start"], "steps": end} | recorder.beside(end)
 
 
 def main() -> None:
@@ -116,7 +83,7 @@ def main() -> None:
         kind, seed = DRAWN[number % len(DRAWN)], options.seed + number // len(DRAWN)
         found.append(measured(kind, seed))
         print(json.dumps(found[-1]), flush=True)
-    right = {f"at {part:g}": close(found, part) for part in PARTS}
+    right = close(found)
     print(f"of {len(found)} flows within {CLOSE[0]:g} to {CLOSE[1]:g}: {right}")
     record = {**provenance(options), "seed": options.seed, "within": CLOSE, "right": right, "flows": found}
     file = options.json or default_file("steps-left", record["hardware"])
