@@ -32,7 +32,7 @@ from comparison import table  # noqa: E402
 from pipeline.stages import import_mask, segment  # noqa: E402
 from pipeline.stages.phantom import SeriesHeader, write_series  # noqa: E402
 from tests.support import strangers  # noqa: E402
-from tests.support.advice import Values, Workflow, advised, follow, merged  # noqa: E402
+from tests.support.advice import MOST, Values, Workflow, advised, follow, merged  # noqa: E402
 
 WIDE = 0.03
 """Error of the volume up to which it is right."""
@@ -122,9 +122,9 @@ def tried(case: Values, truth: dict[str, Any], folder: Path, until: str) -> dict
     return found
 
 
-def followed(workflow: Workflow, case: Values, truth: dict[str, Any]) -> dict[str, Any]:
-    """What becomes of a case with what a failed check advises, with what refusals of that advise, and with what checks
-    that fail then do.
+def followed(workflow: Workflow, case: Values, truth: dict[str, Any], checks: int = MOST) -> dict[str, Any]:
+    """What becomes of a case with what a failed check advises, with what refusals of that advise, and with what so many
+    checks that fail then do.
     """
     try:
         steps = follow(workflow.run, case)
@@ -139,7 +139,9 @@ def followed(workflow: Workflow, case: Values, truth: dict[str, Any]) -> dict[st
     setting = advice_of(found["failed"], case)
     if setting is None or merged(case, setting) == case:
         return found
-    return found | {"advised": {"setting": setting, **followed(workflow, merged(case, setting), truth)}}
+    if checks == 1:
+        return found | {"advised": {"setting": setting, "verdict": f"no end after {MOST} checks"}}
+    return found | {"advised": {"setting": setting, **followed(workflow, merged(case, setting), truth, checks - 1)}}
 
 
 def advice_of(failed: list[str], case: Values) -> Values | None:

@@ -16,11 +16,13 @@ behind it.
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.segmentation.limits import MOVED, WRONG
 from pipeline.segmentation.local_edge import EVEN, LOCAL
+from solver.runtime.errors import StageError
 
 AUTO, THRESHOLD = "auto", "threshold"
 
@@ -51,8 +53,8 @@ AT_THE_WALL = frozenset({"bright_wall", "bright_rim"})
 the wall stands may come, too, since levels near each place are tried then."""
 
 
-ADVICE = re.compile(rf"To [a-z ]+, set segment\.method: {LOCAL}")
-"""How checks of one threshold advise levels near each place."""
+ADVICE = re.compile(rf"([Tt])o [a-z ]+, set segment\.method: {LOCAL}")
+"""How checks of one threshold advise levels near each place, at the beginning of a sentence or within one."""
 
 
 class Found(Protocol):
@@ -70,8 +72,9 @@ Lumen = TypeVar("Lumen", bound=Found)
 def chosen(
     found: Lumen,
     settings: SegmentSettings,
-    tried: Callable[[SegmentSettings], Lumen | None],
+    tried: Callable[[SegmentSettings], Lumen],
     modality: str | None,
+    leads_on: Callable[[SegmentSettings, StageError], bool],
 ) -> tuple[Lumen, dict[str, Any]]:
     """The lumen that is taken, and what its record holds of why.
 
@@ -79,22 +82,26 @@ def chosen(
     ----------
     found : at one threshold.
     settings : by which it was found.
-    tried : the lumen by other settings; None where it is refused.
+    tried : the lumen by other settings; raises a `StageError` where it is refused.
     modality : ``CT``: what is brighter than blood is no vessel; other images do not tell.
+    leads_on : whether the refusal of levels near each place gives another way, tried.
     """
     reasons: dict[str, Any] = {}
     upper = None if modality != "CT" else upper_of(found.record)
     if upper is not None and settings.upper is None:
         without = settings.model_copy(update={"upper": upper})
-        other = tried(without)
-        if other is not None and clears(other.record, found.record):
-            reasons |= record_of_upper(upper, other.record, found.record)
-            found, settings = other, without
+        with suppress(StageError):
+            other = tried(without)
+            if clears(other.record, found.record):
+                reasons |= record_of_upper(upper, other.record, found.record)
+                found, settings = other, without
     if misplaced(found.record):
-        other = tried(by_place(settings))
-        if other is None and len(found.record["seeds"]) > 1:  # of one seed, that refusal names another
-            reasons |= without_places(found.record)
-        elif other is not None and settles(other.record, found.record):
+        near = by_place(settings)
+        try:
+            other = tried(near)
+        except StageError as error:
+            return found, reasons | ({} if leads_on(near, error) else without_places(found.record))
+        if settles(other.record, found.record):
             reasons |= record_of_choice(other.record, found.record)
             found = other
     return found, reasons
@@ -109,14 +116,14 @@ def without_places(record: Mapping[str, Any]) -> dict[str, Any]:
     record : as in ``segmentation.json``.
     """
     instead = (
-        "The levels near each place were tried, and are refused; correct lumen.nrrd in a program for masks, and give it"
+        "he levels near each place were tried, and are refused; correct lumen.nrrd in a program for masks, and give it"
         " as input.mask"
     )
 
     def reworded(value: Any) -> Any:
         if isinstance(value, Mapping):
             return {key: reworded(each) for key, each in value.items()}
-        return ADVICE.sub(instead, value) if isinstance(value, str) else value
+        return ADVICE.sub(rf"\1{instead}", value) if isinstance(value, str) else value
 
     return {"local_edge": reworded(record["local_edge"]), "warnings": [reworded(each) for each in record["warnings"]]}
 

@@ -47,25 +47,10 @@ def clear_of_leak(error: LeakError, problem: Problem, loaded: Volume, tries: Tri
     loaded : the volume before the filter, whose voxels a region is told in.
     tries : settings.
     """
-    levels = _levels(error, problem)
-    for level in levels:
-        if tries(problem.settings.model_copy(update={"lower": level}), problem.filtered) is not None:
-            return f"tried, passes: {'raise' if level > problem.lower else 'lower'} segment.lower to {level:g}"
-    asking = problem.settings.model_copy(update={"beyond_region": "tell"})
-    tight, near, whole = list[str](), list[str](), ""
-    for part, margin in whole_regions(error, problem):
-        judged = tries(asking, part)
-        record = judged.record() if judged else None
-        if record is None or not keeps_whole(record["beyond_region"]):
-            tight.append(f"{margin}")
-            continue
-        if not whole or not record["warnings"]:
-            how = f"{margin} voxels around what is clear of the leak"
-            whole = f"tried, passes: {_setting(part, how, loaded)}, in which the vessel is whole"
-        if not record["warnings"]:
-            break
+    whole, levels, tight = keeping_whole(error, problem, loaded, tries)
     if whole:
         return whole
+    asking, near = problem.settings.model_copy(update={"beyond_region": "tell"}), list[str]()
     for part, reach_mm in smaller_regions(problem):
         if (judged := tries(asking, part)) is not None:
             how = f"what grows within {reach_mm:.0f} mm of the seeds"
@@ -80,6 +65,45 @@ def clear_of_leak(error: LeakError, problem: Problem, loaded: Volume, tries: Tri
     regions = f"no smaller region that was tried ({tried}) passes" if tried else ""
     none = " and ".join(each for each in (thresholds, regions) if each)
     return f"{none or error.advice}: correct the seed" if levels else ", ".join(filter(None, (none, error.advice)))
+
+
+def keeping_whole(
+    error: LeakError, problem: Problem, loaded: Volume, tries: Tries
+) -> tuple[str, list[float], list[str]]:
+    """What is clear of a leak and ends no vessel, tried; empty where nothing passes.
+
+    Parameters
+    ----------
+    error, problem, loaded, tries : as in :func:`clear_of_leak`.
+
+    Returns
+    -------
+    str
+        The setting.
+    list
+        Thresholds that were tried.
+    list
+        Margins that were tried, voxels, of regions that are refused or end the vessel.
+    """
+    levels = _levels(error, problem)
+    for level in levels:
+        if tries(problem.settings.model_copy(update={"lower": level}), problem.filtered) is not None:
+            way = "raise" if level > problem.lower else "lower"
+            return f"tried, passes: {way} segment.lower to {level:g}", levels, []
+    asking = problem.settings.model_copy(update={"beyond_region": "tell"})
+    tight, whole = list[str](), ""
+    for part, margin in whole_regions(error, problem):
+        judged = tries(asking, part)
+        record = judged.record() if judged else None
+        if record is None or not keeps_whole(record["beyond_region"]):
+            tight.append(f"{margin}")
+            continue
+        if not whole or not record["warnings"]:
+            how = f"{margin} voxels around what is clear of the leak"
+            whole = f"tried, passes: {_setting(part, how, loaded)}, in which the vessel is whole"
+        if not record["warnings"]:
+            break
+    return whole, levels, tight
 
 
 def _setting(part: Volume, how: str, loaded: Volume) -> str:

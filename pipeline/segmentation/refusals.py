@@ -136,10 +136,7 @@ def check_seeds(problem: Problem, found: Lumen) -> None:
         )
     first = problem.seeds[0]
     if not found.mask[first.index[::-1]]:
-        raise StageError(
-            f"{first.name}: at {found} it lies in the rim of something bright that segment.upper leaves out: move the"
-            " seed into the middle of the vessel, or raise segment.upper"
-        )
+        raise StageError(f"{first.name}: at {found} it lies {_left_out(problem)}")
     reached = [seed.point_mm for seed in problem.seeds if found.mask[seed.index[::-1]]]
     for seed in problem.seeds[1:]:
         if not found.mask[seed.index[::-1]]:
@@ -148,6 +145,17 @@ def check_seeds(problem: Problem, found: Lumen) -> None:
                 f" {problem.seeds[0].name}, whose component has {count} voxels, and the lumen must be one component",
                 with_points(reached, problem.settings),
             )
+
+
+def _left_out(problem: Problem) -> str:
+    """What a seed lies in that the settings leave out, with what to do."""
+    middle = "move the seed into the middle of the vessel"
+    if problem.settings.upper is None and problem.settings.dark_sheets == "part":
+        return (
+            f"in a dark sheet, or behind one, which segment.dark_sheets: part leaves out: {middle}, or set"
+            " segment.dark_sheets: keep"
+        )
+    return f"in the rim of something bright that segment.upper leaves out: {middle}, or raise segment.upper"
 
 
 def check_background(problem: Problem, found: Lumen, mask: Mask) -> None:

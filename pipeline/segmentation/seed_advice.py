@@ -13,7 +13,7 @@ from scipy import ndimage
 
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
-from pipeline.segmentation.chosen_method import AUTO, THRESHOLD, reservations
+from pipeline.segmentation.chosen_method import AUTO, OTHERS, THRESHOLD, reservations
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.refusals import SeedsApartError
 from pipeline.segmentation.seeds import place_seeds, seed_places, with_points
@@ -30,6 +30,12 @@ IF_VESSEL = "if it is the vessel, "
 
 LEFT_OUT = ("parted", "dim_junction")
 """Parts of a record that tell of one, with a place in it."""
+
+BESIDE_VOXELS = 2.0
+"""Distance below which one more seed is at the place of a given one: thin vessels lie that far apart."""
+
+ANOTHER = OTHERS | {"doubts"}
+"""Reservations that a part of the mask may be another vessel or organ, or that it has left the vessel."""
 
 Records = Callable[[SegmentSettings], Mapping[str, Any] | None]
 """The record of the lumen that settings make; None where it is refused."""
@@ -119,7 +125,8 @@ def with_seed(settings: SegmentSettings, point_mm: Any, loaded: Volume) -> tuple
 
 
 def seed_in(point_mm: Any, problem: Problem, settings: SegmentSettings, loaded: Volume, records: Records) -> str:
-    """One more seed, tried, with what joins it to the others where it lies apart; empty where it is refused.
+    """One more seed, tried, with what joins it to the others where it lies apart; empty where it is refused, or beside
+    one that is given, which it adds nothing to.
 
     Parameters
     ----------
@@ -130,12 +137,36 @@ def seed_in(point_mm: Any, problem: Problem, settings: SegmentSettings, loaded: 
     records : of the lumen by others.
     """
     other, words = with_seed(settings, point_mm, loaded)
+    if _given(point_mm, problem):
+        return ""
     if records(other) is not None:
         return words
     every = place_seeds(seed_places(other, loaded), problem.filtered, loaded)
     posed = Problem(problem.filtered, every, (), problem.barrier, other, problem.lower, problem.dark, problem.log)
     joins = joining(posed, other, records)
     return f"{words} and {joins}" if joins else ""
+
+
+def _given(point_mm: Any, problem: Problem) -> bool:
+    """Whether a point lies within so few voxels of a seed that both are one place."""
+    away = problem.filtered.to_index(point_mm) - np.array(problem.places)
+    return bool((np.linalg.norm(away, axis=1) < BESIDE_VOXELS).any())
+
+
+def of_the_vessel(records: Records) -> Records:
+    """The same, but None, too, for a lumen that may hold another vessel or organ: a seed in what leaked would take all
+    of it in.
+
+    Parameters
+    ----------
+    records : of the lumen by others.
+    """
+
+    def only(settings: SegmentSettings) -> Mapping[str, Any] | None:
+        record = records(settings)
+        return None if record is None or reservations(record) & ANOTHER else record
+
+    return only
 
 
 def with_tried_seeds(record: dict[str, Any], seed_at: Callable[[Any], str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,7 @@ from pipeline.case.settings.base import parse
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation import chosen_method
-from pipeline.segmentation.automatic import find_lower, find_seed, find_start
-from pipeline.segmentation.barrier import barrier
-from pipeline.segmentation.bridging import bridged
+from pipeline.segmentation.asked import Asked
 from pipeline.segmentation.contrast import check_contrast
 from pipeline.segmentation.dark_blood import read_inverted, record_of_inverted
 from pipeline.segmentation.judged import Judged
@@ -35,15 +33,13 @@ from pipeline.segmentation.leak import (
     check_width,
     growth,
 )
-from pipeline.segmentation.leak_advice import clear_of_leak
+from pipeline.segmentation.leak_advice import clear_of_leak, keeping_whole
 from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, remedies
-from pipeline.segmentation.levels import Levels, dark_limit, levels
-from pipeline.segmentation.local_edge import LOCAL
+from pipeline.segmentation.levels import Levels, levels
 from pipeline.segmentation.lumen_record import against_plain_growing
 from pipeline.segmentation.mask_picture import draw, draw_departure
 from pipeline.segmentation.mask_whole import given_back_layers, without_cavities
 from pipeline.segmentation.methods import find_lumen
-from pipeline.segmentation.other_brightness import blooming
 from pipeline.segmentation.page import render
 from pipeline.segmentation.problem import NoVesselError, Problem, made_even
 from pipeline.segmentation.refusals import (
@@ -51,15 +47,14 @@ from pipeline.segmentation.refusals import (
     advising,
     border_remedy,
     check_background,
-    check_filled,
     check_intensity,
     check_seeds,
     other_series,
     without_metal,
 )
 from pipeline.segmentation.region_growing import centre_line, centres, occupancy
-from pipeline.segmentation.seed_advice import LEFT_OUT, apart, seed_in, with_tried_seeds
-from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, background_places, place_seeds, seed_places
+from pipeline.segmentation.seed_advice import LEFT_OUT, apart, of_the_vessel, seed_in, with_tried_seeds
+from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, place_seeds, seed_places
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -87,32 +82,6 @@ class Segmentation:
     record: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What is asked of the stage, see :func:`segment`."""
-
-    filtered: Volume
-    settings: SegmentSettings
-    loaded: Volume
-    modality: str | None
-    log: logging.Logger
-
-    @property
-    def chooses(self) -> bool:
-        """Whether the method is to be chosen."""
-        return self.settings.method == chosen_method.AUTO
-
-    @cached_property
-    def at_one_level(self) -> "_Asked":
-        """The same by one level, which is tried first."""
-        return replace(self, settings=chosen_method.at_one_level(self.settings))
-
-    @cached_property
-    def posed(self) -> tuple[Problem, dict[str, Any]]:
-        """The problem, and what was found instead of given; looked for once, whatever is tried of it."""
-        return _pose(self)
-
-
 def segment(
     filtered: Volume,
     settings: SegmentSettings,
@@ -137,7 +106,7 @@ def segment(
         leak guard (:mod:`pipeline.segmentation.leak`, :mod:`pipeline.segmentation.left_vessel`).
     """
     log = log or logging.getLogger("segment")
-    asked = _Asked(filtered, settings, loaded, modality, log)
+    asked = Asked(filtered, settings, loaded, modality, log)
     one = asked.at_one_level
 
     def tried(other: SegmentSettings, part: Volume = filtered) -> Judged | None:
@@ -168,24 +137,38 @@ def segment(
             raise
         log.info("%s: looking for a threshold or a region that is clear of it", error)
         clear = clear_of_leak(error, one.posed[0], loaded, tried)
-        seeds = "" if error.joins is None else _seed_in(one.posed[0].filtered.to_mm(error.joins), asked)
-        raise LeakError(error.words, clear, None, seeds=seeds) from None
+        raise LeakError(error.words, clear, None, seeds=_seed_in_leak(error, asked)) from None
 
 
-def _chosen(found: Segmentation, asked: _Asked) -> Segmentation:
+def _chosen(found: Segmentation, asked: Asked) -> Segmentation:
     """What is taken where the lumen at one level is this one."""
     if not asked.chooses:
         return found
     one = asked.at_one_level
 
-    def recorded(other: SegmentSettings) -> Segmentation | None:
-        judged = _tried(replace(one, settings=other))
-        return _with_record(judged) if judged else None
+    def recorded(other: SegmentSettings) -> Segmentation:
+        return _with_record(_judged(replace(one, settings=other)))
 
-    return _with(*chosen_method.chosen(found, one.settings, recorded, asked.modality), asked.log)
+    def leads_on(other: SegmentSettings, error: StageError) -> bool:
+        return _leads_on(replace(one, settings=other), error)
+
+    return _with(*chosen_method.chosen(found, one.settings, recorded, asked.modality, leads_on), asked.log)
 
 
-def _along(one: _Asked, error: StageError) -> Segmentation | None:
+def _leads_on(asked: Asked, error: StageError) -> bool:
+    """Whether a refusal gives a way that was tried and ends no vessel: of one seed another one, or a smaller region."""
+    if len(asked.posed[0].seeds) > 1:
+        return False
+    if not isinstance(error, LeakError) or _seed_in_leak(error, asked):
+        return True
+
+    def tried(other: SegmentSettings, part: Volume) -> Judged | None:
+        return _tried(replace(asked, filtered=part, settings=other))
+
+    return bool(keeping_whole(error, asked.posed[0], asked.loaded, tried)[0])
+
+
+def _along(one: Asked, error: StageError) -> Segmentation | None:
     """The lumen by the levels near each place alone, where contrast changes along it, which no one level follows."""
     alone = chosen_method.by_place(one.settings, alone=True)
     judged = _tried(replace(one, settings=alone)) if alone != one.settings else None
@@ -195,7 +178,7 @@ def _along(one: _Asked, error: StageError) -> Segmentation | None:
     return None if isinstance(error, LeakError) and chosen_method.holds_leak(found.record) else found
 
 
-def _record(asked: _Asked, other: SegmentSettings) -> dict[str, Any] | None:
+def _record(asked: Asked, other: SegmentSettings) -> dict[str, Any] | None:
     """The record of the lumen that other settings make in the end; None where they are refused."""
     again = replace(asked, settings=other)
     try:
@@ -205,12 +188,20 @@ def _record(asked: _Asked, other: SegmentSettings) -> dict[str, Any] | None:
         return along.record if along else None
 
 
-def _seed_in(point_mm: NDArray[np.floating], asked: _Asked) -> str:
+def _seed_in(point_mm: NDArray[np.floating], asked: Asked) -> str:
     """One more seed, tried; empty where it is refused."""
     return seed_in(point_mm, asked.at_one_level.posed[0], asked.settings, asked.loaded, partial(_record, asked))
 
 
-def _with_tried_seeds(found: Segmentation, asked: _Asked) -> Segmentation:
+def _seed_in_leak(error: LeakError, asked: Asked) -> str:
+    """A seed in what leaked, tried; empty where it is refused, or takes in what may be another vessel or organ."""
+    if error.joins is None:
+        return ""
+    problem, records = asked.at_one_level.posed[0], of_the_vessel(partial(_record, asked))
+    return seed_in(problem.filtered.to_mm(error.joins), problem, asked.settings, asked.loaded, records)
+
+
+def _with_tried_seeds(found: Segmentation, asked: Asked) -> Segmentation:
     """A lumen whose checks of what is left out, where they fail, give a seed that was tried."""
     for part in (found.record[key] for key in LEFT_OUT if found.record[key]):
         asked.log.info("%s: looking for a seed in it", part["words"])
@@ -231,7 +222,7 @@ def _left_vessel(error: LeftVesselError, problem: Problem, passes: Callable[[Seg
     return refusal
 
 
-def _refuse_brightness(error: StageError, asked: _Asked, passes: Callable[[SegmentSettings], bool]) -> None:
+def _refuse_brightness(error: StageError, asked: Asked, passes: Callable[[SegmentSettings], bool]) -> None:
     """Refuse in other words what metal in the mask, or dark blood, explains, with the setting that was tried."""
     if words := without_metal(lambda: asked.posed[0], passes):
         raise StageError(f"{words}: {error}") from None
@@ -239,7 +230,7 @@ def _refuse_brightness(error: StageError, asked: _Asked, passes: Callable[[Segme
         raise NoVesselError(words) from None
 
 
-def _dark_blood(asked: _Asked) -> str:
+def _dark_blood(asked: Asked) -> str:
     """That blood is dark at the seeds, with the setting that reads it; empty where it is not."""
     filtered, settings, loaded = asked.filtered, asked.settings, asked.loaded
     if not settings.seeded:
@@ -262,7 +253,7 @@ def _pictured(error: LeftVesselError, problem: Problem) -> bytes:
     return draw_departure(filtered, mask, (x, y, z), problem.places[0], intensity)
 
 
-def _tried(asked: _Asked) -> Judged | None:
+def _tried(asked: Asked) -> Judged | None:
     """The lumen; none where it is refused."""
     try:
         return _judged(asked)
@@ -270,7 +261,7 @@ def _tried(asked: _Asked) -> Judged | None:
         return None
 
 
-def _judged(asked: _Asked) -> Judged:
+def _judged(asked: Asked) -> Judged:
     """The lumen, or a refusal that may lack advice which takes time to find."""
     settings, loaded, modality = asked.settings, asked.loaded, asked.modality
     problem, facts = asked.posed
@@ -312,32 +303,6 @@ def _with_record(judged: Judged) -> Segmentation:
     filtered, problem = judged.problem.filtered, judged.problem
     lumen, filled = filtered.with_voxels(judged.mask.astype(np.uint8)), filtered.with_voxels(judged.filled)
     return Segmentation(filtered, lumen, filled, problem.seeds, judged.intensity, judged.record())
-
-
-def _pose(asked: _Asked) -> tuple[Problem, dict[str, Any]]:
-    """Seeds, cut planes and threshold on the grid of the filtered volume, and what was found instead of given."""
-    filtered, settings, loaded, modality = asked.filtered, asked.settings, asked.loaded, asked.modality
-    seeds = place_seeds(seed_places(settings, loaded), filtered, loaded)
-    background = place_seeds(background_places(settings, loaded), filtered, loaded)
-    cut = barrier(settings.cut_planes, filtered)
-    dark = dark_limit(filtered.voxels, modality)
-    problem = Problem(filtered, seeds, background, cut, settings, settings.lower or 0.0, dark, asked.log)
-    summary: dict[str, Any] = {"seeds_are_automatic": not seeds, "lower_is_automatic": settings.lower is None}
-    if not seeds:
-        seed, summary["seeds_found_as"] = find_seed(problem, modality)
-        problem = replace(problem, seeds=(seed,))
-    check_filled(problem, modality)
-    if cut is not None and (blocked := [seed.name for seed in seeds if cut[seed.index[::-1]]]):
-        raise StageError(f"{blocked[0]} lies on a cut plane (segment.cut_planes): move one of the two")
-    if settings.lower is None:
-        found = find_start(problem) if settings.method == LOCAL else find_lower(problem)
-        summary["lower_found_as"] = found.how
-        asked.log.info("segment.lower: none is given; %.4g, %s", found.lower, found.how)
-        problem = replace(problem, lower=found.lower, start=found.box)
-    problem, joined = bridged(problem)
-    if (bright := blooming(problem)) is not None:
-        problem = replace(problem, barrier=bright if cut is None else cut | bright)
-    return problem, summary | joined
 
 
 def _compute(job: Job) -> None:

@@ -15,6 +15,7 @@ from pipeline.segmentation.chosen_method import (
     reservations,
     settles,
     upper_of,
+    without_places,
 )
 from pipeline.segmentation.limits import MOVED, WRONG
 from pipeline.stages.filter import filter_volume
@@ -176,3 +177,15 @@ def test_without_what_is_bright_a_lumen_is_taken_that_leaves_no_other_doubt_and_
 def test_a_lumen_that_may_hold_another_vessel_may_hold_what_leaked(key, holds):
     assert holds_leak({"warnings": ["so"], "doubts": [], key: {"words": "so"}}) == holds
     assert not holds_leak({"warnings": [], "doubts": [], key: {"words": "so"}})
+
+
+def test_where_levels_near_each_place_are_refused_no_words_advise_them():
+    """Nor do those of the contrast along the vessel, which other checks add to theirs."""
+    words = "the volume is off. To put the wall there, set segment.method: local"
+    fades = ". But contrast changes along it: to go by the levels near each place, set segment.method: local"
+    edge = {"words": words, "fades": fades}
+    after = without_places({"local_edge": edge, "warnings": ["another", words]})
+    assert after["warnings"] == ["another", after["local_edge"]["words"]]
+    assert "off. The levels near each place were tried, and are refused" in after["local_edge"]["words"]
+    assert "along it: the levels near each place were tried, and are refused" in after["local_edge"]["fades"]
+    assert "segment.method" not in str(after)

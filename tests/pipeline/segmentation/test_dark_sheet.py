@@ -12,6 +12,7 @@ from pipeline.segmentation.levels import levels
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import segment
+from solver.runtime.errors import StageError
 from tests.support import strangers
 from tests.support.advice import advised, merged
 from tests.support.strange_images import Scene, scene
@@ -169,6 +170,16 @@ def test_seeds_on_both_sides_leave_the_flap_a_failed_check_with_nothing_behind()
     found = segment(image, SegmentSettings(seeds_mm=seeds, lower=(TISSUE + BLOOD) / 2, method="threshold"), image, "CT")
     assert found.record["dark_sheet"]["volume_ml"] == 0
     assert not next(each for each in of_lumen(found.record) if each["name"] == NAME)["passed"]
+
+
+@pytest.mark.parametrize("method", ["threshold", "local"])
+def test_a_seed_in_the_flap_that_is_left_out_is_told_so(method):
+    """It was told of something bright that `segment.upper` leaves out, where none was set."""
+    image = image_of(dissected(1.2, shift=1.0)[0])
+    given = SegmentSettings(seeds_voxel=((HALF + 1, HALF, HALF),), lower=150, method=method, dark_sheets="part")
+    with pytest.raises(StageError, match=r"in a dark sheet, or behind one.*segment\.dark_sheets: keep") as refused:
+        segment(image, given, image)
+    assert "segment.upper" not in str(refused.value)
 
 
 def sheet_of(made: Scene) -> object:

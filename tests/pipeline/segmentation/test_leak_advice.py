@@ -13,6 +13,7 @@ from pipeline.segmentation.leak import LeakError
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import segment
+from tests.pipeline.segmentation.test_dark_sheet import HALF, dissected, image_of
 from tests.support.advice import advised
 from tests.support.strange_images import Scene, scene
 from tests.support.variants import some
@@ -98,3 +99,35 @@ def test_what_a_region_cuts_off_of_a_vessel_fails_a_check_where_it_is_asked_for(
     else:
         assert failed[NAME]["value"] == pytest.approx(share, rel=0.1)  # blur of the wall
         assert "mL" in failed[NAME]["advice"]
+
+
+def flapped(shift: float) -> tuple[Volume, tuple[int, int, int]]:
+    """An aorta with a flap that brightness falls to half way in, and a seed in its true lumen."""
+    return image_of(dissected(1.6, shift=shift)[0]), (HALF - 5, HALF, HALF)
+
+
+def test_no_seed_is_named_that_would_make_another_lumen_the_vessel():
+    """What leaks is the false lumen: from a seed in it both are one, and a check of the flap fails."""
+    image, seed = flapped(1.0)
+    with pytest.raises(LeakError, match="leaks") as refused:
+        segment(image, SegmentSettings(seeds_voxel=(seed,), method="local"), image)
+    assert "tried, passes: a smaller region" in str(refused.value)
+    assert "seeds_mm" not in str(refused.value)
+
+
+def test_of_one_seed_levels_that_leak_with_no_way_out_are_not_advised():
+    image, seed = flapped(-3.0)
+    with pytest.raises(LeakError, match=r"no smaller region that was tried .* passes") as refused:
+        segment(image, SegmentSettings(seeds_voxel=(seed,), method="local"), image)
+    assert "seeds_mm" not in str(refused.value)
+    found = segment(image, SegmentSettings(seeds_voxel=(seed,)), image)
+    failed = [check["advice"] for check in of_lumen(found.record) if not check["passed"]]
+    assert any("are refused; correct lumen.nrrd" in advice for advice in failed)
+    assert not any("segment.method: local" in advice for advice in failed)
+
+
+def test_a_leak_of_one_seed_that_a_region_holds_is_still_advised():
+    """The levels near each place find the wall in the region that their refusal names."""
+    image, seed = flapped(1.0)
+    failed = of_lumen(segment(image, SegmentSettings(seeds_voxel=(seed,)), image).record)
+    assert any("segment.method: local" in check["advice"] for check in failed if not check["passed"])

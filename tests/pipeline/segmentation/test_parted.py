@@ -16,7 +16,7 @@ from pipeline.files.volume import Volume
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.parted import record_of_parted
 from pipeline.segmentation.problem import Lumen, Problem
-from pipeline.segmentation.seed_advice import joining_level
+from pipeline.segmentation.seed_advice import joining_level, seed_in
 from pipeline.segmentation.seeds import Seed
 from pipeline.stages.segment import segment
 from solver.runtime.errors import StageError
@@ -91,6 +91,11 @@ def test_a_vein_that_an_artery_opens_into_fails_a_check_and_is_found_from_its_se
     assert second["volume_ml"] == pytest.approx(whole_ml, rel=0.03)
 
 
+def at(image: Volume, place: tuple[int, int, int]) -> Seed:
+    """A seed at a voxel x, y, z."""
+    return Seed("seed", tuple(image.to_mm(place).tolist()), place)
+
+
 def advised_of(said: str) -> dict[str, Any]:
     """The settings of the last way out that words name: where seeds are wrong, it is that which leaves them out."""
     case = {"input": {"volume": "image.nrrd"}, "solve": {"inlets": {"*": {"flow_ml_s": 1.0}}}}
@@ -138,9 +143,22 @@ def test_a_leak_names_the_seed_in_what_joins():
     assert segment(image, SegmentSettings(**named), image).record["volume_ml"] > 3
 
 
+def test_a_seed_beside_a_given_one_is_none():
+    """It was named again and again, each time with the same refusal."""
+    image, _ = fistula(2.5, 0.4)
+    given = SegmentSettings(seeds_voxel=[[10, 24, 20]])
+    problem = Problem(image, (at(image, (10, 24, 20)),), (), None, given, 175.0, -np.inf, logging.getLogger("test"))
+
+    def records(_: SegmentSettings) -> dict:
+        return {"warnings": [], "doubts": []}
+
+    assert not seed_in(image.to_mm((11, 24, 20)), problem, given, image, records)
+    assert "seeds_mm" in seed_in(image.to_mm((13, 24, 20)), problem, given, image, records)
+
+
 def test_the_level_that_joins_seeds_is_that_of_the_darkest_place_between_them():
     image, _ = fistula(2.5, 0.4)
-    seeds = tuple(Seed("seed", tuple(image.to_mm(place).tolist()), place) for place in ((10, 24, 20), (84, 24, 20)))
+    seeds = at(image, (10, 24, 20)), at(image, (84, 24, 20))
     problem = Problem(image, seeds, (), None, SegmentSettings(), 175.0, -np.inf, logging.getLogger("test"))
     level = joining_level(problem)
     label, _ = ndimage.label(image.voxels >= level)
