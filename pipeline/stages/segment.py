@@ -159,13 +159,14 @@ def _leads_on(asked: Asked, error: StageError) -> bool:
     """Whether a refusal gives a way that was tried and ends no vessel: of one seed another one, or a smaller region."""
     if len(asked.posed[0].seeds) > 1:
         return False
-    if not isinstance(error, LeakError) or _seed_in_leak(error, asked):
+    if not isinstance(error, LeakError):
         return True
 
     def tried(other: SegmentSettings, part: Volume) -> Judged | None:
         return _tried(replace(asked, filtered=part, settings=other))
 
-    return bool(keeping_whole(error, asked.posed[0], asked.loaded, tried)[0])
+    # regions are small, and so tried first
+    return bool(keeping_whole(error, asked.posed[0], asked.loaded, tried)[0] or _seed_in_leak(error, asked))
 
 
 def _along(one: Asked, error: StageError) -> Segmentation | None:

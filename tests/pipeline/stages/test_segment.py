@@ -13,11 +13,10 @@ from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.files.volume import Volume
-from pipeline.segmentation import chosen_method
+from pipeline.segmentation import asked, chosen_method
 from pipeline.segmentation.leak import side
 from pipeline.segmentation.mask_picture import draw
 from pipeline.segmentation.region_growing import fill_holes, grow
-from pipeline.stages import segment as stage
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.segment import Segmentation, segment
 from solver.runtime.errors import StageError
@@ -223,8 +222,8 @@ def test_a_leak_that_fills_up_gradually_is_refused_and_its_problem_posed_once(tu
     """
     voxels = tube_in_air.voxels.copy()
     voxels[15:25, 25:40, 5:55] += np.linspace(170, 20, 15)[None, :, None].astype(np.float32)
-    image, posed, pose = tube_in_air.with_voxels(voxels), [], stage._pose
-    monkeypatch.setattr(stage, "_pose", lambda asked: posed.append(asked.settings) or pose(asked))
+    image, posed, pose = tube_in_air.with_voxels(voxels), [], asked._pose
+    monkeypatch.setattr(asked, "_pose", lambda what: posed.append(what.settings) or pose(what))
     settings = in_box(lower=155, leak_growth=1.2)
     with pytest.raises(StageError, match=r"leaks, or nearly.*raise segment.lower to"):
         segment(image, settings, image)
