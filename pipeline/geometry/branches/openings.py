@@ -347,14 +347,17 @@ def _cut_at(field: Volume, sections: list[_Section], first: int, radius: float, 
 
     The tangent is that of a parabola over a long way, or of a straight line over a short one where that describes this
     short way far better, as after a wiggle farther behind, or where the section across the parabola is notably larger:
-    the section across the vessel is the smallest; or where the section across the parabola does not fit.
+    the section across the vessel is the smallest; or where the section across the parabola does not fit. None, too,
+    where the vessel merges with another right behind, so that it has no line.
     """
     centroids = _centroids_behind(sections, first)
+    if len(centroids) < 2:
+        return None
     near = centroids[: int(TANGENT_RADII / 2 / STEP_RADII) + 1]
     cuts, away = [], []
     for length, degree in ((TANGENT_RADII, 2), (TANGENT_RADII / 2, 1)):
         part = centroids[: int(length / STEP_RADII) + 1]
-        coefficients = np.polynomial.polynomial.polyfit(np.arange(len(part)), part, degree)
+        coefficients = np.polynomial.polynomial.polyfit(np.arange(len(part)), part, min(degree, len(part) - 1))
         away.append(np.linalg.norm(np.polynomial.polynomial.polyval(np.arange(len(near)), coefficients).T - near))
         tangent = coefficients[1] / np.linalg.norm(coefficients[1])
         cuts.append((_section(field, coefficients[0], tangent, radius), Cut(coefficients[0], -tangent)))

@@ -11,6 +11,7 @@ import pytest
 from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.case.vessel import Branch, BranchShape, coverage
 from pipeline.files.volume import Volume
+from pipeline.geometry.branches.openings import _cut_at, _Limits, _Section
 from pipeline.geometry.branches.tips import Tip, with_whole_tips
 from pipeline.geometry.closed_surface import Surface
 from pipeline.geometry.surface.clip import check_closed
@@ -121,3 +122,18 @@ def test_a_tube_that_would_meet_the_wall_is_left_out():
     tip = Tip(1, 600.0, bend / np.linalg.norm(bend) / 4.0, record)  # 48 mm along a circle of 25 mm meets itself
     assert with_whole_tips(mesh, [tip], LOG) is mesh
     assert record == {"place_mm": [0.0, 0.0, 0.0], "volume_mm3": 600.0}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("alone", "placed"), [(1, False), (2, True), (6, True)])
+def test_a_cut_needs_two_sections_before_the_vessel_merges(alone, placed):
+    """Of one section the line behind was divided by its length of 0, and of two a parabola was fitted."""
+    axis, radius = rotation(3)[:, 0], 4.0
+    lumen, _ = tube(np.linspace(-6, 6, 12)[:, None] * radius * axis, np.full(12, radius))
+    field = lumen.with_voxels(lumen.voxels - 0.5)
+    area = np.pi * radius**2
+    sections = [_Section(area, 0.25 * n * radius * axis, 1.0, n < alone) for n in range(8)]
+    cut = _cut_at(field, sections, 0, radius, _Limits(0.0, 0.7, 1.0))
+    assert (cut is not None) == placed
+    if cut is not None:
+        assert cut.normal @ axis == pytest.approx(-1)
