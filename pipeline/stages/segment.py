@@ -21,7 +21,7 @@ from pipeline.case.settings.base import parse
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation import chosen_method
-from pipeline.segmentation.asked import Asked
+from pipeline.segmentation.asked_lumen import Asked
 from pipeline.segmentation.contrast import check_contrast
 from pipeline.segmentation.dark_blood import read_inverted, record_of_inverted
 from pipeline.segmentation.judged import Judged

@@ -173,7 +173,7 @@ def test_seeds_on_both_sides_leave_the_flap_a_failed_check_with_nothing_behind()
 
 
 @pytest.mark.parametrize("method", ["threshold", "local"])
-def test_a_seed_in_the_flap_that_is_left_out_is_told_so(method):
+def test_a_seed_in_a_sheet_that_is_left_out_names_the_setting(method):
     """It was told of something bright that `segment.upper` leaves out, where none was set."""
     image = image_of(dissected(1.2, shift=1.0)[0])
     given = SegmentSettings(seeds_voxel=((HALF + 1, HALF, HALF),), lower=150, method=method, dark_sheets="part")

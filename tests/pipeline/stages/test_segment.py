@@ -13,7 +13,7 @@ from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.files.volume import Volume
-from pipeline.segmentation import asked, chosen_method
+from pipeline.segmentation import asked_lumen, chosen_method
 from pipeline.segmentation.leak import side
 from pipeline.segmentation.mask_picture import draw
 from pipeline.segmentation.region_growing import fill_holes, grow
@@ -222,8 +222,8 @@ def test_a_leak_that_fills_up_gradually_is_refused_and_its_problem_posed_once(tu
     """
     voxels = tube_in_air.voxels.copy()
     voxels[15:25, 25:40, 5:55] += np.linspace(170, 20, 15)[None, :, None].astype(np.float32)
-    image, posed, pose = tube_in_air.with_voxels(voxels), [], asked._pose
-    monkeypatch.setattr(asked, "_pose", lambda what: posed.append(what.settings) or pose(what))
+    image, posed, pose = tube_in_air.with_voxels(voxels), [], asked_lumen._pose
+    monkeypatch.setattr(asked_lumen, "_pose", lambda what: posed.append(what.settings) or pose(what))
     settings = in_box(lower=155, leak_growth=1.2)
     with pytest.raises(StageError, match=r"leaks, or nearly.*raise segment.lower to"):
         segment(image, settings, image)
