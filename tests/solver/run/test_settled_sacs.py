@@ -2,7 +2,6 @@
 """Where a run ends the flow in a sac, which settles last and is slow, is at rest or repeats, too."""
 
 import logging
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,41 +9,41 @@ import pytest
 from solver.run.duration import wide_places
 from solver.run.flow_file import read_flow
 from solver.run.plan import make_plan
-from solver.run.settings import InletSettings
 from solver.run.settling_time import DRIVEN
 from solver.run.setup import lay_out
 from solver.run.solve import solve
 from tests.support.geometries import pipe
 from tests.support.sacs import drawn_sac, vessel_with_sac
-from tests.support.solve_settings import settings
 from tests.support.stability_matrix import of_case, write_reversing
 
 LOG = logging.getLogger("test_settled_sacs")
 RADIUS, WIDE, SPACING_MM = 3.5, 7.0, 0.5
-WANTED = settings(inlets={"in": InletSettings(2.0, None, "developed")}, precision="fp64")
+STEADY = {"inlets": {"in": {"flow_ml_s": 2.0}}}
 
 
 def velocities(nodes, tolerance, folder):
-    """Where a run ends by that tolerance."""
-    solve(nodes, replace(WANTED, steady_tolerance=tolerance), folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
+    """Where a run ends by that tolerance, with the loops of the small case."""
+    wanted = of_case(STEADY | {"steady_tolerance": tolerance})
+    solve(nodes, wanted, folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
     return np.asarray(read_flow(folder / "flow.vtkhdf").velocity_mean_m_s(), np.float64)
 
 
 def test_the_far_half_of_a_sac_is_within_a_hundredth_of_its_end(tmp_path):
     """By the mean speed there, which is a hundredth of the vessel's: of five drawn sacs it was within 0.6 %, and up to
-    3.4 % with the viscous time of the vessel.
+    3.4 % with the viscous time of the vessel. By a tenth of the tolerance it is within 0.02 % of where double precision
+    leads with a hundredth.
     """
     nodes, places = vessel_with_sac(RADIUS, WIDE, 0.9 * RADIUS, 1.0, SPACING_MM)
     there = places["far half"]
-    ended, later = (velocities(nodes, tolerance, tmp_path)[there] for tolerance in (1e-3, 1e-5))
+    ended, later = (velocities(nodes, tolerance, tmp_path)[there] for tolerance in (1e-3, 1e-4))
     off = np.sqrt(((ended - later) ** 2).sum(axis=1).mean()) / np.linalg.norm(later, axis=1).mean()
     assert off < 0.01
 
 
 def test_the_viscous_time_is_that_of_a_sac_where_there_is_one():
     """A chord along the lattice's lines, by which its radius is known, is at most a tenth too long."""
-    in_sac = make_plan(vessel_with_sac(RADIUS, WIDE, 0.9 * RADIUS, 1.0, SPACING_MM)[0], WANTED)
-    in_pipe = make_plan(pipe((1, 0, 0), RADIUS, 40.0, SPACING_MM), WANTED)
+    in_sac = make_plan(vessel_with_sac(RADIUS, WIDE, 0.9 * RADIUS, 1.0, SPACING_MM)[0], of_case(STEADY))
+    in_pipe = make_plan(pipe((1, 0, 0), RADIUS, 40.0, SPACING_MM), of_case(STEADY))
     times = [plan.viscous_steps * plan.units.dt_s for plan in (in_sac, in_pipe)]
     assert times[0] / times[1] == pytest.approx((WIDE / RADIUS) ** 2, rel=0.2)
 
@@ -78,9 +77,10 @@ def test_only_a_fast_stream_drives_what_settles_in_a_sac():
 def opened(nodes, reynolds):
     """Settings with the flow of that Reynolds number at the inlet."""
     inlet = next(opening for opening in nodes.openings if opening.role == "inlet")
-    viscosity_m2_s = WANTED.viscosity_pa_s / WANTED.density_kg_m3
+    blood = of_case(STEADY)
+    viscosity_m2_s = blood.viscosity_pa_s / blood.density_kg_m3
     flow_ml_s = reynolds * viscosity_m2_s / (2e-3 * inlet.radius_mm) * inlet.area_mm2
-    return replace(WANTED, inlets={"*": InletSettings(flow_ml_s, None, "developed")}, precision="fp32")
+    return of_case({"inlets": {"*": {"flow_ml_s": flow_ml_s}}})
 
 
 def pulsing(folder, **given):
@@ -91,11 +91,12 @@ def pulsing(folder, **given):
 
 def test_a_pulse_repeats_in_a_sac_where_its_run_ends(tmp_path):
     """The far half of a sac of 15 mm within a fiftieth of its mean speed: by all nodes three cycles repeat, when it is
-    14 % off. As many are foretold as it takes, within two.
+    14 % off, and by five 1.4 %: each cycle takes two thirds of what is left, so that the eighth is within 0.05 % of the
+    end. As many are foretold as it takes, within two.
     """
     nodes, places = vessel_with_sac(2.5, 7.8, 2.2, 1.0, 0.96)
     files, there, found = (tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv"), places["far half"], []
-    for given in ({}, {"min_cycles": 12, "cycles": 12}):
+    for given in ({}, {"min_cycles": 8, "cycles": 8}):
         wanted = pulsing(tmp_path, **given)
         summary = solve(nodes, wanted, *files, LOG)
         found.append((summary, np.asarray(read_flow(files[0]).velocity_mean_m_s(), np.float64)[there]))
