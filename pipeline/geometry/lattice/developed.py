@@ -6,6 +6,8 @@ for the parabola between plates and, but for the outline's corners, in a round t
 ends at no wall: there the derivative across is 0, as it is where one period mirrors the next.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
@@ -19,6 +21,8 @@ from solver.runtime.errors import StageError
 
 Reals = NDArray[np.float64]
 Rows = NDArray[np.int64]
+CapFlow = Callable[[Reals], NDArray[np.float32]]
+"""Velocity over its largest at places (K, 3), mm."""
 
 ACROSS = 32
 """Triangles across a cap, counted on four times its area over the length of its rim: the diameter of a round one."""
@@ -30,22 +34,20 @@ FINE = 16
 """Parts of a triangle's edges among which the largest value is looked for."""
 
 
-def developed(
-    mesh: Mesh, opening: Opening, periodic: tuple[bool, bool, bool], places_mm: Reals, across: float = ACROSS
-) -> NDArray[np.float32]:
-    """Fully developed velocity at places on a cap, over its largest.
+def developed(mesh: Mesh, opening: Opening, periodic: tuple[bool, bool, bool], across: float = ACROSS) -> CapFlow:
+    """Fully developed velocity through a cap, over its largest.
 
     Parameters
     ----------
     mesh : surface with the cap.
     opening : whose cap.
     periodic : axes along which the lattice repeats; the surface then ends in planes beyond the period.
-    places_mm : (K, 3), (x, y, z), LPS, mm; the velocity is the same all along the cap's normal.
     across : triangles on four times the area over the length of the rim.
 
     Returns
     -------
-    (K,) values in [0, 1], beyond the rim those on it; 1 everywhere if the cap ends at no wall.
+    What gives the values, (K,) in [0, 1], at places (K, 3), (x, y, z), LPS, mm; the velocity is the same all along the
+    cap's normal. Beyond the rim they are those on it; 1 everywhere if the cap ends at no wall.
 
     Raises
     ------
@@ -54,7 +56,7 @@ def developed(
     """
     corners, walled = _outline(mesh, opening, periodic)
     if not walled.any():
-        return np.ones(len(places_mm), np.float32)
+        return lambda places_mm: np.ones(len(places_mm), np.float32)
     normal = np.asarray(opening.normal)
     plane = axes_of_plane(normal)
     following = np.roll(corners, -1, axis=0)
@@ -69,7 +71,7 @@ def developed(
     points = (np.concatenate((rim, inside)) - opening.centre_mm) @ plane / step
     dofs, on_rim = _degrees(triangles, len(rim), walled)
     values = _solved(points, triangles, dofs, on_rim)
-    return _evaluated(points, triangles, dofs, values, (places_mm - opening.centre_mm) @ plane / step)
+    return lambda places_mm: _evaluated(points, triangles, dofs, values, (places_mm - opening.centre_mm) @ plane / step)
 
 
 def _outline(mesh: Mesh, opening: Opening, periodic: tuple[bool, bool, bool]) -> tuple[Reals, NDArray[np.bool_]]:

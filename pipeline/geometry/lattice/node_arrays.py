@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tagged lattice becomes the node arrays of the solver: nodes numbered, their links measured."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from pipeline.case.settings.geometry import DecomposeSettings
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.band import distances_mm
 from pipeline.geometry.lattice.crossings import Raster, rasterise
-from pipeline.geometry.lattice.developed import developed
+from pipeline.geometry.lattice.developed import CapFlow, developed
 from pipeline.geometry.lattice.frame import Frame, mean_runs
 from pipeline.geometry.lattice.links import Links, corner_links, links, short_cuts
 from pipeline.geometry.lattice.tagged_lattice import Lattice, tagged
@@ -60,9 +61,10 @@ def decompose(
         )
     runs = mean_runs(fluid)
     axes = order_of_axes(runs, settings)
-    nodes = _arrays(lattice, mesh, raster, found, openings, patches, axes)
+    flows = {opening.id: developed(mesh, opening, frame.periodic) for opening in openings}
+    nodes = _arrays(lattice, mesh, raster, found, openings, patches, axes, flows)
     if corners:
-        nodes = _with_corner_links(nodes, mesh, frame, corner_links(raster, fluid))
+        nodes = _with_corner_links(nodes, frame, corner_links(raster, fluid), flows)
     division = None
     if (parts := settings.parts or 1) > 1:
         part, division = divide(nodes, parts)
@@ -91,6 +93,7 @@ def _arrays(
     openings: tuple[Opening, ...],
     patches: tuple[str, ...],
     axes: tuple[int, int, int],
+    flows: Mapping[int, CapFlow],
 ) -> Nodes:
     """The node arrays in one part: nodes in the order of the axes, links in that of directions and nodes."""
     frame = lattice.frame
@@ -124,14 +127,14 @@ def _arrays(
         opening_link_direction=found.direction[opening],
         opening_link_opening=found.opening[opening],
         opening_link_q=found.q[opening],
-        opening_link_profile=profiles(mesh, frame, openings, position[row[opening]], found, opening),
+        opening_link_profile=profiles(flows, frame, position[row[opening]], found, opening),
         periodic=frame.periodic,
         patches=patches,
         axes=axes,
     )
 
 
-def _with_corner_links(nodes: Nodes, mesh: Mesh, frame: Frame, found: Links) -> Nodes:
+def _with_corner_links(nodes: Nodes, frame: Frame, found: Links, flows: Mapping[int, CapFlow]) -> Nodes:
     """The node arrays with links along corners, in the order of directions and nodes."""
     number = np.full(int(np.prod(frame.shape)), -1, np.int32)
     number[frame.node(nodes.position)] = np.arange(nodes.count, dtype=np.int32)
@@ -139,7 +142,7 @@ def _with_corner_links(nodes: Nodes, mesh: Mesh, frame: Frame, found: Links) -> 
     order = np.lexsort((row, found.direction))
     through = order[found.opening[order] > 0]
     profile = np.zeros(len(order), np.float32)
-    profile[through] = profiles(mesh, frame, nodes.openings, nodes.position[row[through]], found, through)
+    profile[through] = profiles(flows, frame, nodes.position[row[through]], found, through)
     return replace(
         nodes,
         corner_link_node=row[order],
@@ -152,9 +155,8 @@ def _with_corner_links(nodes: Nodes, mesh: Mesh, frame: Frame, found: Links) -> 
 
 
 def profiles(
-    mesh: Mesh,
+    flows: Mapping[int, CapFlow],
     frame: Frame,
-    openings: tuple[Opening, ...],
     position: NDArray[np.int32],
     found: Links,
     rows: NDArray[np.int64],
@@ -168,18 +170,17 @@ def profiles(
 
     Parameters
     ----------
-    mesh : closed surface, mm, LPS.
+    flows : developed velocity through the cap of each opening that the links meet, by its number.
     frame : where the lattice lies.
-    openings : whose caps the links meet.
     position : (K, 3) int32, (x, y, z), lattice indices of the links' nodes.
     found : all links.
     rows : (K,) rows of the links through openings among all.
     """
     places = (position + 0.5 * STEPS[found.direction[rows]]) * frame.spacing_mm + frame.origin_mm
     values = np.zeros(len(rows), np.float32)
-    for opening in openings:
-        mine = found.opening[rows] == opening.id
-        values[mine] = developed(mesh, opening, frame.periodic, places[mine])
+    for opening, flow in flows.items():
+        mine = found.opening[rows] == opening
+        values[mine] = flow(places[mine])
     return values
 
 

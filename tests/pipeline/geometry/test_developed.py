@@ -44,7 +44,7 @@ def cap(polygon):
 def error(polygon, points, wanted, across=32):
     """Largest difference of phi from what is wanted at points (N, 2)."""
     mesh, opening, into_space = cap(polygon)
-    return np.abs(developed(mesh, opening, CLOSED, into_space(points), across) - wanted).max()
+    return np.abs(developed(mesh, opening, CLOSED, across)(into_space(points)) - wanted).max()
 
 
 def rectangle(x, y, a, b):
@@ -105,12 +105,11 @@ def test_profile_of_any_outline_is_zero_at_the_rim_and_at_most_one(seed):
     mesh, opening, into_space = cap(polygon)
     along = rng.random((corners, 1))
     rim = along * polygon + (1 - along) * np.roll(polygon, -1, axis=0)
-    assert developed(mesh, opening, CLOSED, into_space(rim)).max() < 1e-5  # a round-off of places, times the slope
-    beyond = developed(mesh, opening, CLOSED, into_space(rim * rng.uniform(1, 1.1, (len(rim), 1))))
+    flow = developed(mesh, opening, CLOSED)
+    assert flow(into_space(rim)).max() < 1e-5  # a round-off of places, times the slope
+    beyond = flow(into_space(rim * rng.uniform(1, 1.1, (len(rim), 1))))
     assert beyond.max() < 1e-5  # the nearest place on the rim, or one on the edges beside it
-    inner = developed(
-        mesh, opening, CLOSED, into_space(rng.uniform(0, 0.999, (500, 1)) * rim[rng.integers(corners, size=500)])
-    )
+    inner = flow(into_space(rng.uniform(0, 0.999, (500, 1)) * rim[rng.integers(corners, size=500)]))
     assert (inner >= 0).all()
     assert (inner <= 1).all()
     assert inner.max() > 0.9
@@ -150,7 +149,7 @@ def test_channel_has_no_rim_where_it_repeats(shape):
     y, z = np.random.default_rng(4).random((2, 1000)) * [[width], [2]]
     for opening in made.openings:
         places = np.stack((np.full(1000, opening.centre_mm[0]), y, z), axis=1)
-        phi = developed(made.mesh, opening, shape.periodic, places)
+        phi = developed(made.mesh, opening, shape.periodic)(places)
         if any(shape.periodic):
             np.testing.assert_allclose(phi, z * (2 - z), atol=1e-6)  # quadratic elements are exact
         else:
@@ -160,7 +159,7 @@ def test_channel_has_no_rim_where_it_repeats(shape):
 def test_flow_past_a_sphere_is_uniform_where_the_box_repeats():
     shape = Sphere(shape="sphere", diameter_mm=1, box_mm=(4, 3, 3), ends="openings")
     made = tessellate(shape, 0.1)
-    assert (developed(made.mesh, made.openings[0], shape.periodic, np.zeros((5, 3))) == 1).all()
+    assert (developed(made.mesh, made.openings[0], shape.periodic)(np.zeros((5, 3))) == 1).all()
 
 
 def test_cap_with_a_hole_is_refused():
@@ -168,4 +167,4 @@ def test_cap_with_a_hole_is_refused():
     kept = np.arange(408) % 100 > 10
     holed = Mesh(mesh.points_mm, mesh.triangles[kept], mesh.opening[kept])
     with pytest.raises(StageError, match="opening in: its cap is not one polygon without holes"):
-        developed(holed, opening, CLOSED, np.zeros((1, 3)))
+        developed(holed, opening, CLOSED)
