@@ -11,6 +11,8 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from solver.kernels.compilation import inner_function
+
 LEAF = 4
 """Triangles in a box that is not divided."""
 
@@ -117,7 +119,7 @@ def _find(
 
 
 # many parameters because it takes those of the loop over all, which is compiled twice and so does no more than call it
-@njit(cache=True)
+@inner_function()
 def _find_of(
     row: int,
     points: NDArray[np.float64],
@@ -157,7 +159,7 @@ def _find_of(
     return hits
 
 
-@njit(cache=True)
+@inner_function()
 def _boxes_meet(
     low: NDArray[np.float64], high: NDArray[np.float64], other_low: NDArray[np.float64], other_high: NDArray[np.float64]
 ) -> bool:
@@ -167,7 +169,7 @@ def _boxes_meet(
     return not apart
 
 
-@njit(cache=True)
+@inner_function()
 def _cross(points: NDArray[np.float64], one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
     """Whether two triangles share more than corners, edges or a touch."""
     shared = 0
@@ -193,7 +195,7 @@ def _cross(points: NDArray[np.float64], one: NDArray[np.int64], other: NDArray[n
     return False
 
 
-@njit(cache=True)
+@inner_function()
 def _pierces(points: NDArray[np.float64], p: int, q: int, triangle: NDArray[np.int64]) -> bool:
     """Whether a line through two points meets the inside of a triangle."""
     around = 0
@@ -202,7 +204,7 @@ def _pierces(points: NDArray[np.float64], p: int, q: int, triangle: NDArray[np.i
     return abs(around) == 3
 
 
-@njit(cache=True)
+@inner_function()
 def _side(points: NDArray[np.float64], a: int, b: int, c: int, d: int) -> int:
     """Sign of the volume of a tetrahedron; 0 where round-off may have made it, or where two corners are the same."""
     ax, ay, az = points[a, 0] - points[d, 0], points[a, 1] - points[d, 1], points[a, 2] - points[d, 2]
@@ -219,7 +221,7 @@ def _side(points: NDArray[np.float64], a: int, b: int, c: int, d: int) -> int:
     return 1 if volume > 0 else -1
 
 
-@njit(cache=True)
+@inner_function()
 def _normal(points: NDArray[np.float64], triangle: NDArray[np.int64]) -> tuple[float, float, float]:
     """Unit vector; number by number, since operations on whole arrays take seconds to compile."""
     a, b, c = triangle[0], triangle[1], triangle[2]
@@ -230,14 +232,14 @@ def _normal(points: NDArray[np.float64], triangle: NDArray[np.int64]) -> tuple[f
     return x / length, y / length, z / length
 
 
-@njit(cache=True)
+@inner_function()
 def _folded(points: NDArray[np.float64], one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
     """Whether two neighbours of one orientation lie on each other."""
     (ax, ay, az), (bx, by, bz) = _normal(points, one), _normal(points, other)
     return ax * bx + ay * by + az * bz < FOLDED
 
 
-@njit(cache=True)
+@inner_function()
 def _overlap_in_plane(points: NDArray[np.float64], one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
     """Whether two triangles in one plane share area: edges cross, or a corner or middle of one lies in the other."""
     x, y, z = _normal(points, one)
@@ -261,7 +263,7 @@ def _overlap_in_plane(points: NDArray[np.float64], one: NDArray[np.int64], other
     return False
 
 
-@njit(cache=True)
+@inner_function()
 def _inside(triangle: NDArray[np.float64], places: NDArray[np.float64], row: int) -> bool:
     first = _turn(triangle, 0, triangle, 1, places, row)
     return (
@@ -271,7 +273,7 @@ def _inside(triangle: NDArray[np.float64], places: NDArray[np.float64], row: int
     )
 
 
-@njit(cache=True)
+@inner_function()
 def _turn(a: NDArray[np.float64], p: int, b: NDArray[np.float64], q: int, c: NDArray[np.float64], r: int) -> int:
     """Sign of the area of a triangle in the plane, of rows of arrays, 0 within round-off."""
     left = (a[p, 0] - c[r, 0]) * (b[q, 1] - c[r, 1])
