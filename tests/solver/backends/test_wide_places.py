@@ -24,12 +24,12 @@ def laid_out() -> Lattice:
 
 
 def rows(lattice: Lattice) -> np.ndarray:
-    """Boundary values of four steps."""
-    return np.tile(1e-3 * np.arange(1, lattice.columns + 1), (4, 1))
+    """Boundary values of a pair of steps."""
+    return np.tile(1e-3 * np.arange(1, lattice.columns + 1), (2, 1))
 
 
 def observed(driver: Driver, lattice: Lattice) -> Observation:
-    """What changes in the last four of eight steps; another driver goes on half-way."""
+    """What changes in the last two of four steps; another driver goes on half-way."""
     driver.advance(rows(lattice))
     driver.observe(True)
     driver.observation()
