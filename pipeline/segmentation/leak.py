@@ -18,6 +18,10 @@ from pipeline.segmentation.problem import Lumen
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, mean_radius, occupancy, seeds_within
 from solver.runtime.errors import StageError
 
+LIKE = 0.85
+"""Part of the lumen's contrast from which on what joins is as bright as its blood. The veins of a real fistula have
+1.05 to 1.07, drawn organs of 0.7 times the contrast 0.70 to 0.73."""
+
 
 def border_contact(mask: Mask, direction: NDArray[np.floating]) -> dict[str, float]:
     """The part of each face of the region that the mask covers.
@@ -212,7 +216,8 @@ def check_growth(table: list[Row], lumen: Lumen, found: Levels, settings: Segmen
         box, part = next(iter(lumen.family([leak.clear])))
         core[box] = part
     place = _middle_of_joined(lumen, below.level, above.level)
-    raise LeakError(words, _advice(leak, lumen), leak.clear if lumen.control == "segment.lower" else None, core, place)
+    clear = leak.clear if lumen.control == "segment.lower" else None
+    raise LeakError(words, _advice(leak, lumen), clear, core, place, found)
 
 
 def _middle_of_joined(lumen: Lumen, below: float, above: float) -> Index | None:
@@ -239,6 +244,7 @@ class LeakError(StageError):
     clear : the lowest level that may be clear of it.
     core : (Z, Y, X) bool, the mask at one, where it was found.
     joins : voxel x, y, z in the middle of what joins, where that is known.
+    found : intensities in and around the mask.
     """
 
     def __init__(
@@ -248,6 +254,7 @@ class LeakError(StageError):
         clear: float | None,
         core: Mask | None = None,
         joins: Index | None = None,
+        found: Levels | None = None,
         seeds: str = "",
     ) -> None:
         super().__init__(
@@ -256,6 +263,19 @@ class LeakError(StageError):
             + (f", tried: {seeds}" if seeds else "")
         )
         self.words, self.advice, self.clear, self.core, self.joins = words, advice, clear, core, joins
+        self.found = found
+
+    def holds_blood(self, voxels: NDArray[np.floating]) -> bool:
+        """Whether what joins has the brightness of the lumen in its middle, over the voxels next to it.
+
+        Parameters
+        ----------
+        voxels : (Z, Y, X), in which the mask was found.
+        """
+        if self.joins is None or self.found is None:
+            return False
+        near = tuple(slice(max(n - 1, 0), n + 2) for n in reversed(self.joins))
+        return float(voxels[near].mean()) - self.found.surroundings > LIKE * self.found.contrast
 
 
 @dataclass(frozen=True)

@@ -196,9 +196,9 @@ def _seed_in(point_mm: NDArray[np.floating], asked: Asked) -> str:
 
 def _seed_in_leak(error: LeakError, asked: Asked) -> str:
     """A seed in what leaked, tried; empty where it is refused, or takes in what may be another vessel or organ."""
-    if error.joins is None:
-        return ""
     problem, records = asked.at_one_level.posed[0], of_the_vessel(partial(_record, asked))
+    if error.joins is None or not error.holds_blood(problem.filtered.voxels):
+        return ""
     return seed_in(problem.filtered.to_mm(error.joins), problem, asked.settings, asked.loaded, records)
 
 
