@@ -19,7 +19,7 @@ flow was judged not to settle, no fewer.
 from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
-from math import inf, log, log1p
+from math import inf, log
 from typing import NamedTuple
 
 import numpy as np
@@ -30,9 +30,6 @@ from solver.run.monitor import Row
 from solver.run.schedule import Schedule
 from solver.runtime.progress import in_time_units, is_more
 
-DOUBT = 0.4
-"""Error of a line through the residual where it goes on as far as it was seen. It grows with the log of how much
-farther it goes: what is left settles no faster than what was seen."""
 LEAST_ROWS = 5
 """Rows after the ramp before which they tell nothing."""
 HALF, LATE, FALLS = 0.6, 0.25, 6.0
@@ -49,15 +46,16 @@ class Fall(NamedTuple):
     ----------
     above : its logarithm now, over that of the tolerance.
     rate, error : by which the logarithm falls a step, and the standard error of this.
-    seen : steps over which it does.
-    length : steps of a batch.
     """
 
     above: float
     rate: float
     error: float
-    seen: float
-    length: float
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it falls by more than its scatter."""
+        return self.rate > self.error
 
 
 def falling(rows: Sequence[Row], raised: float, tolerance: float, part: int) -> Fall | None:
@@ -79,22 +77,19 @@ def falling(rows: Sequence[Row], raised: float, tolerance: float, part: int) -> 
     length = (recent[1].step - recent[0].step) * (len(recent) // batches)
     rise, error = slope(residual)
     now = float(residual.mean()) + rise * batches / 2  # the middle of the last batch is half of one ago
-    return Fall(now - log(tolerance), -rise / length, error / length, length * batches, length)
+    return Fall(now - log(tolerance), -rise / length, error / length)
 
 
-def by_residual(rows: Sequence[Row], raised: float, tolerance: float) -> tuple[float, float]:
-    """Steps until the residual has fallen to the tolerance, and their error; both infinite where it does not fall by
-    more than the scatter of its batches.
+def by_residual(rows: Sequence[Row], raised: float, tolerance: float) -> float:
+    """Steps until the residual has fallen to the tolerance by a line through the later half of the rows; infinite where
+    it does not fall by more than the scatter of its batches.
 
     Parameters
     ----------
     rows, raised, tolerance : as of :func:`falling`.
     """
     fall = falling(rows, raised, tolerance, 2)
-    if fall is None or fall.rate <= fall.error:
-        return inf, inf
-    left = max(0.0, fall.above / fall.rate)
-    return left, left * (DOUBT * log1p(left / fall.seen) + fall.error / fall.rate) + fall.length
+    return max(0.0, fall.above / fall.rate) if fall and fall.is_sure else inf
 
 
 def settling(rows: Sequence[Row], expected: float, raised: float, tolerance: float) -> float:
@@ -153,7 +148,7 @@ def steps_left(
     else:
         least, late = watch.least_steps_left(rows), step - watch.ramp > RECENT / 2 * watch.through
         left, fall = settling(rows, expected, raised, tolerance), falling(rows, raised, tolerance, 2)
-        falls = fall is None or fall.rate > fall.error
+        falls = fall is None or fall.is_sure
         if watch.outcome != "settles" or (late and not falls):
             left, words = max(of_forecast, least), "at least"
         elif not falls:

@@ -71,7 +71,7 @@ def shortfall(
         left = watch.least_steps_left(monitor.rows)
         why = f"; the flow {watch.outcome}, and its mean is reported:"
     else:
-        left, _ = time_left.by_residual(monitor.rows, raised, settings.steady_tolerance)
+        left = time_left.by_residual(monitor.rows, raised, settings.steady_tolerance)
         why = ";"
     enough = f" to {float(f'{MARGIN * (step + left):.1e}'):.0f}" if np.isfinite(left) else ""
     return f"{found}{why} raise solve.max_steps{enough} (now {settings.max_steps or schedule.last})"
