@@ -113,8 +113,8 @@ def test_what_a_region_cuts_off_of_a_vessel_fails_a_check_where_it_is_asked_for(
 
 
 def flapped(shift: float) -> tuple[Volume, tuple[int, int, int]]:
-    """An aorta with a flap that brightness falls to half way in, and a seed in its true lumen."""
-    return image_of(dissected(1.6, shift=shift)[0]), (HALF - 5, HALF, HALF)
+    """Half of an aorta with a flap that brightness falls to half way in, and a seed in its true lumen."""
+    return image_of(dissected(1.6, shift=shift)[0][:HALF]), (HALF - 5, HALF, HALF // 2)
 
 
 def test_no_seed_is_named_that_would_make_another_lumen_the_vessel():
