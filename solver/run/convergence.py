@@ -268,9 +268,13 @@ class Watch:
             self.begun, self._restarts = rows[-1].step, self._restarts + 1
         return False
 
+    def last_change(self, step: int) -> int:
+        """Step after which the flow was changed last, up to this one; 0 if it was not."""
+        return max((each for each in self.changed if each <= step), default=0)
+
     def _free(self, step: int) -> float:
         """Step from which on the flow is left to itself, up to this one."""
-        return max(self.ramp, *(each for each in self.changed if each <= step), 0)
+        return max(self.ramp, self.last_change(step))
 
     @property
     def _wanted(self) -> float:

@@ -2,14 +2,16 @@
 """How long a run will still take, from what was expected of it and from what its rows show.
 
 Of a steady flow that settles, the residual falls exponentially in the end. With d what its logarithm still has to fall
-to the tolerance, t the steps since the ramp, and f those that were forecast from there on, the steps left are
+to the tolerance, f the steps that were forecast from the ramp on, and t those since then or since the flow was
+extrapolated, after which the residual falls fast again, the steps left are
 
     (d/r)^w l^(1 - w)        w = t^2/(t^2 + (`HALF` f)^2)
 
-r is the rate of the last third of the rows by a line through `BATCHES` batches, or its error where that is more. l is
-what the forecast leaves, f - t or at least a part `LATE` of f, and at most f d/`FALLS`: fast at first, the residual
-falls by `FALLS` over what the forecast takes for the slow end, so that one which does not come down is not told to be
-near it. The numbers were set by 135 flows, and tried on others drawn later (docs/validation/stability.md).
+and those over which it must have settled. r is the rate of the last third of the rows of t by a line through `BATCHES`
+batches, or its error where that is more. l is what the forecast leaves, at least a part `LATE` of f and at most
+f d/`FALLS`: fast at first, the residual falls by `FALLS` over what the forecast takes for the slow end, so that one
+which does not come down is not told to be near it. The numbers were set by 135 flows, and tried on others drawn later
+(docs/validation/stability.md).
 
 A flow that fluctuates takes the steps that its mean needs (:class:`solver.run.convergence.Watch`). Where the residual
 does not fall, no more than these are expected, as a least number; some flow-through times after the ramp, or once the
@@ -18,7 +20,7 @@ flow was judged not to settle, no fewer.
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import inf, log
 from typing import NamedTuple
 
@@ -92,25 +94,31 @@ def by_residual(rows: Sequence[Row], raised: float, tolerance: float) -> float:
     return max(0.0, fall.above / fall.rate) if fall and fall.is_sure else inf
 
 
-def settling(rows: Sequence[Row], expected: float, raised: float, tolerance: float) -> float:
+def settling(
+    rows: Sequence[Row], expected: float, raised: float, tolerance: float, changed: float = 0.0, quiet: int = 1
+) -> float:
     """Steps until a steady flow will have settled: see the module.
 
     Parameters
     ----------
     rows, raised, tolerance : as of :func:`falling`.
     expected : steps of the whole run, as they were forecast.
+    changed : step after which the flow was changed last; 0 of one that was not.
+    quiet : rows over which it must have settled.
     """
     now, interval = rows[-1].step, rows[0].step
-    fall = falling(rows, raised, tolerance, 3)
+    settled = sum(1 for _ in takewhile(lambda row: row.residual < tolerance, reversed(rows[-quiet:])))
+    ends = (quiet - settled - 0.5) * interval  # at a row, which may be any up to the next
+    fall = falling(rows, max(raised, changed), tolerance, 3)
     if fall is None:
-        return max(expected - now, float(interval))
-    if fall.above <= 0:
-        return interval / 2  # it ends at a row
+        return max(expected - now, ends, float(interval))
+    if fall.above <= 0 or settled:
+        return max(ends, interval / 2)
     whole = max(expected - raised, float(interval))
-    weight = 1 / (1 + (HALF * whole / (now - raised)) ** 2)
+    weight = 1 / (1 + (HALF * whole / (now - max(raised, changed))) ** 2)
     by_forecast = min(max(expected - now, LATE * whole), whole * fall.above / FALLS)
     by_rows = fall.above / max(fall.rate, fall.error, 1e-30)
-    return float(by_rows**weight * by_forecast ** (1 - weight)) + interval / 2
+    return float(by_rows**weight * by_forecast ** (1 - weight)) + ends
 
 
 # many parameters because each is another fact of the run
@@ -147,7 +155,9 @@ def steps_left(
         )
     else:
         least, late = watch.least_steps_left(rows), step - watch.ramp > RECENT / 2 * watch.through
-        left, fall = settling(rows, expected, raised, tolerance), falling(rows, raised, tolerance, 2)
+        changed = watch.last_change(step)
+        left = settling(rows, expected, raised, tolerance, changed, schedule.quiet)
+        fall = falling(rows, max(raised, changed), tolerance, 2)
         falls = fall is None or fall.is_sure
         if watch.outcome != "settles" or (late and not falls):
             left, words = max(of_forecast, least), "at least"

@@ -149,6 +149,32 @@ def test_a_residual_that_does_not_fall_leaves_no_end_in_sight(level, noise, over
     assert by_residual(falling(np.ones(100)), raised, TOLERANCE) == np.inf
 
 
+@pytest.mark.parametrize("below", [0, 7, 20])
+def test_a_flow_ends_once_it_has_been_settled_for_as_long_as_is_asked(below):
+    """A residual that has come to the tolerance so many rows ago, of twenty: those that are missing are left, or one
+    more where the row is not there yet. The rate of its fall is the forecast's.
+    """
+    quiet, fall = 20, np.log(1e3)
+    count = 100 + below
+    residual = TOLERANCE * 1e3 * np.exp(-fall * np.arange(1, count + 1) / 100.5)
+    left = settling(falling(residual), 100 * INTERVAL + RAMP, 0.0, TOLERANCE, 0, quiet)
+    assert left == pytest.approx(max(quiet - below, 0.5) * INTERVAL, abs=INTERVAL)
+
+
+def test_what_falls_fast_after_an_extrapolation_is_not_taken_for_the_end():
+    """It falls by e in twenty rows until row 100, jumps back, and loses that and more within ten; then by e in forty.
+
+    Half of what is left is told at least. A line through what was before, too, tells of 245 steps of 5000 at row 140.
+    """
+    k = np.arange(1, 181)
+    above = np.where(k <= 100, 10 - k / 20, 2 - (k - 110) / 40)
+    above[100:110] = np.linspace(8, 2, 10)
+    rows, expected = falling(TOLERANCE * np.exp(above)), 160.0 * INTERVAL
+    for count in (110, 120, 130, 140, 160):
+        left = settling(rows[:count], expected, 0.0, TOLERANCE, 100 * INTERVAL)
+        assert 0.5 < left / ((190 - count) * INTERVAL) < 1.3
+
+
 @SETTINGS
 @given(
     level=st.floats(1e2, 1e6),
