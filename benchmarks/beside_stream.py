@@ -19,11 +19,10 @@ from typing import Any
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
-import numpy as np
 from bench import add_results, write_results
 from comparison import table
 from settling_forecast import opened
-from slow_settling import KINDS
+from slow_settling import KINDS, drawn
 from steps_shown import close, shown
 
 from solver.run.solve import solve
@@ -36,8 +35,7 @@ LOG = logging.getLogger("beside_stream")
 
 def measured(seed: int, backend: str) -> dict[str, Any]:
     """A flow: its steps, those forecast, and what was told of them."""
-    rng, kind = np.random.default_rng(seed), [*KINDS][seed % len(KINDS)]
-    nodes, reynolds = KINDS[kind](rng), float(np.exp(rng.uniform(np.log(LEAST), np.log(MOST))))
+    kind, nodes, reynolds = drawn(seed, LEAST, MOST)
     start = "rest" if seed // len(KINDS) % 2 else "auto"
     given = {"precision": "fp32", "unsettled": "report", "max_steps": STEPS, "start": start, "backend": backend}
     _, wanted = opened(nodes, reynolds, **given)

@@ -34,6 +34,7 @@ from solver.runtime.errors import StageError  # noqa: E402
 from tests.solver.boundary.test_moving_walls import patched  # noqa: E402
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings  # noqa: E402
 from tests.support.geometries import bifurcation, closed_box, hollow, pipe, plates, round_opening, stenosis, step  # noqa: E402
+from tests.support.solve_settings import inflow_ml_s  # noqa: E402
 
 NU = VISCOSITY / DENSITY
 SPACING_MM = 0.2
@@ -42,9 +43,8 @@ Draw = Callable[[float, float], float]
 
 def opened(nodes: Nodes, reynolds: float, **changes: Any) -> tuple[Nodes, SolveSettings]:
     """With the flow of a Reynolds number of the inlet's mean speed and diameter."""
-    inlet = next(o for o in nodes.openings if o.role == "inlet")
-    flow_ml_s = reynolds * NU / (2e-3 * inlet.radius_mm) * inlet.area_mm2
-    return nodes, settings(inlets={"*": InletSettings(flow_ml_s, None, "developed")}, **changes)
+    inlet = InletSettings(inflow_ml_s(nodes, reynolds), None, "developed")
+    return nodes, settings(inlets={"*": inlet}, **changes)
 
 
 def straight(even: Draw, log: Draw, speed: float) -> tuple[Nodes, SolveSettings]:

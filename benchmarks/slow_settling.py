@@ -82,6 +82,12 @@ KINDS = {
 }
 
 
+def drawn(seed: int, least: float, most: float) -> tuple[str, Nodes, float]:
+    """A kind, its nodes and a Reynolds number between two; the kinds in turn."""
+    rng, kind = np.random.default_rng(seed), [*KINDS][seed % len(KINDS)]
+    return kind, KINDS[kind](rng), float(np.exp(rng.uniform(np.log(least), np.log(most))))
+
+
 def ran(nodes: Nodes, wanted: SolveSettings, extrapolated: bool) -> tuple[dict[str, Any], NDArray[np.float64]]:
     """How a run ended, and its mean velocities."""
     never = patch.object(Extrapolation, "update", return_value=0)
@@ -95,8 +101,7 @@ def ran(nodes: Nodes, wanted: SolveSettings, extrapolated: bool) -> tuple[dict[s
 
 def measured(seed: int) -> dict[str, Any]:
     """What extrapolation does for a flow."""
-    rng, kind = np.random.default_rng(seed), [*KINDS][seed % len(KINDS)]
-    nodes, reynolds = KINDS[kind](rng), float(np.exp(rng.uniform(np.log(50), np.log(400))))
+    kind, nodes, reynolds = drawn(seed, 50.0, 400.0)
     _, wanted = opened(nodes, reynolds, precision="fp32", unsettled="report")
     found: dict[str, Any] = {"seed": seed, "kind": kind, "nodes": nodes.count, "reynolds": reynolds}
     now, velocity = ran(nodes, wanted, extrapolated=True)

@@ -136,9 +136,9 @@ def seed_in(point_mm: Any, problem: Problem, settings: SegmentSettings, loaded: 
     loaded : the volume before the filter.
     records : of the lumen by others.
     """
-    other, words = with_seed(settings, point_mm, loaded)
     if _given(point_mm, problem):
         return ""
+    other, words = with_seed(settings, point_mm, loaded)
     if records(other) is not None:
         return words
     every = place_seeds(seed_places(other, loaded), problem.filtered, loaded)

@@ -245,8 +245,8 @@ def _settling_with_openings(
     )
     if not beside:
         return settling
-    spread = LIVELY if reynolds > SLOW else CALM
-    return settling.in_sac(reynolds, spread) if in_sac else replace(settling, spread=spread, corrected=CORRECTED_BESIDE)
+    settling = settling.in_sac(reynolds) if in_sac else replace(settling, corrected=CORRECTED_BESIDE)
+    return replace(settling, spread=LIVELY if reynolds > SLOW else CALM)
 
 
 def _widens(nodes: Nodes, sections: Sections) -> bool:

@@ -101,10 +101,10 @@ class Settling:
         """Of what moves at the rate at which it settles."""
         return cls(rate_1_s, rate_1_s, viscous_s)
 
-    def in_sac(self, reynolds: float, spread: tuple[float, float]) -> "Settling":
+    def in_sac(self, reynolds: float) -> "Settling":
         """What it is where the slowest motion is that in a sac, by the Reynolds number of the stream that passes it."""
         slowed = max(1.0, reynolds / DRIVEN)
-        return replace(self, rate_1_s=self.rate_1_s / slowed, spread=spread, slowed=slowed)
+        return replace(self, rate_1_s=self.rate_1_s / slowed, slowed=slowed)
 
     def time_s(self, part: float, tolerance: float) -> float:
         """Time until the residual of a part of the motion is below the tolerance."""

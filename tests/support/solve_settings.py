@@ -3,9 +3,16 @@
 
 from dataclasses import replace
 
+from solver.domain.nodes import Nodes
 from solver.run.settings import InletSettings, OutletSettings, SolveSettings
 
 VISCOSITY, DENSITY = 3.5e-3, 1060.0
+
+
+def inflow_ml_s(nodes: Nodes, reynolds: float) -> float:
+    """Inflow with a Reynolds number of the mean speed through the inlet and its diameter, in such blood."""
+    inlet = next(opening for opening in nodes.openings if opening.role == "inlet")
+    return reynolds * VISCOSITY / DENSITY / (2e-3 * inlet.radius_mm) * inlet.area_mm2
 
 
 def settings(**changes) -> SolveSettings:

@@ -30,6 +30,7 @@ from tests.solver.boundary.test_moving_walls import patched
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, pipe_case, settings
 from tests.support.geometries import bifurcation, closed_box, pipe, plates, step
 from tests.support.simulator import simulated
+from tests.support.solve_settings import inflow_ml_s
 from tests.support.stability_matrix import of_shape
 from tests.support.variants import some
 
@@ -197,9 +198,7 @@ def test_a_plate_that_slides_on_for_ever_takes_the_steps_that_were_expected(tmp_
 @pytest.mark.parametrize("reynolds", [20.0, 60.0])
 def test_flow_over_a_step_takes_the_steps_that_were_expected(reynolds, tmp_path):
     nodes = step(6, 12, 12, 90, 0.2)
-    inlet = nodes.openings[0]
-    flow_ml_s = reynolds * VISCOSITY / DENSITY / (2e-3 * inlet.radius_mm) * inlet.area_mm2
-    wanted = settings(inlets={"*": InletSettings(flow_ml_s, None, "developed")})
+    wanted = settings(inlets={"*": InletSettings(inflow_ml_s(nodes, reynolds), None, "developed")})
     summary = solve(nodes, wanted, tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", LOG)
     assert summary["state"] == "steady"
     require_near(summary)
@@ -220,9 +219,7 @@ def test_a_wide_duct_takes_the_steps_that_were_expected(width, reynolds, tmp_pat
 
 def flow_over_a_step(reynolds: float):
     nodes = step(6, 12, 12, 90, 0.2)
-    inlet = nodes.openings[0]
-    flow_ml_s = reynolds * VISCOSITY / DENSITY / (2e-3 * inlet.radius_mm) * inlet.area_mm2
-    return make_plan(nodes, settings(inlets={"*": InletSettings(flow_ml_s, None, "developed")}))
+    return make_plan(nodes, settings(inlets={"*": InletSettings(inflow_ml_s(nodes, reynolds), None, "developed")}))
 
 
 def under_a_lid(reynolds: float):

@@ -14,6 +14,7 @@ from solver.run.setup import lay_out
 from solver.run.solve import solve
 from tests.support.geometries import pipe
 from tests.support.sacs import drawn_sac, vessel_with_sac
+from tests.support.solve_settings import inflow_ml_s
 from tests.support.stability_matrix import of_case, write_reversing
 
 LOG = logging.getLogger("test_settled_sacs")
@@ -76,11 +77,7 @@ def test_only_a_fast_stream_drives_what_settles_in_a_sac():
 
 def opened(nodes, reynolds):
     """Settings with the flow of that Reynolds number at the inlet."""
-    inlet = next(opening for opening in nodes.openings if opening.role == "inlet")
-    blood = of_case(STEADY)
-    viscosity_m2_s = blood.viscosity_pa_s / blood.density_kg_m3
-    flow_ml_s = reynolds * viscosity_m2_s / (2e-3 * inlet.radius_mm) * inlet.area_mm2
-    return of_case({"inlets": {"*": {"flow_ml_s": flow_ml_s}}})
+    return of_case({"inlets": {"*": {"flow_ml_s": inflow_ml_s(nodes, reynolds)}}})
 
 
 def pulsing(folder, **given):
